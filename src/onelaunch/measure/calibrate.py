@@ -1,0 +1,267 @@
+"""Fits the simulated device's costs to a recording, and judges the fit over every point of it."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from onelaunch.sim import gpu as sim_gpu
+from onelaunch.sim.costs import Costs, Knots, LaunchCost
+
+from .recording import Point, Recording
+from .sweeps import GRID_KERNEL_US, GRID_LAUNCHES, Sweeps, run_cases
+
+CPP_COLD = 0.25  # how much less than Python a long wait costs C++, which has no interpreter to go cold (from the recording)
+HELD_OUT_LAUNCHES = (2, 8, 32, 128, 2048)  # of the ladder and the phases
+
+
+def is_held_out(point: Point) -> bool:
+    """Whether the fit may not see this point; it is judged on it all the same. About a third of a recording."""
+    if point.sweep == "duration":
+        return (GRID_LAUNCHES.index(point.launches) + GRID_KERNEL_US.index(point.kernel_us)) % 2 == 1
+    if point.sweep in ("copies", "elementwise"):
+        return point.nbytes in (64, 2 * 64, 4096, 2 * 4096)
+    rules: dict[str, Callable[[], bool]] = {
+        "ladder": lambda: point.launches in HELD_OUT_LAUNCHES,
+        "phases": lambda: point.launches in HELD_OUT_LAUNCHES or (point.what == "capture" and point.launches == 64),
+        "streams": lambda: point.launches == 512 or point.streams > 1,
+        "one stream": lambda: point.launches in (64, 512),
+        "replays": lambda: point.replays in (10, 1000),
+        "arguments": lambda: point.launches == 512,
+    }
+    return rules.get(point.sweep, lambda: False)()
+
+
+def calibrate(recording: Recording) -> Costs:
+    """The costs that fit a recording, from the points that are not held out. Raises ValueError if a sweep is missing."""
+    return _Fit(recording).costs()
+
+
+class _Fit:
+    """One fit. Every method returns one parameter (or a few that belong together), in µs."""
+
+    def __init__(self, recording: Recording):
+        self.recording = recording
+
+    def points(self, sweep: str, what: str, **wanted) -> list[Point]:
+        found = [p for p in self.recording.select(sweep=sweep, what=what, **wanted) if not is_held_out(p)]
+        if not found:
+            raise ValueError(f"{self.recording.path or 'recording'}: no points of sweep {sweep!r}, {what!r} {wanted or ''}")
+        return found
+
+    def primitive(self, what: str) -> float:
+        return self.points("primitives", what)[0].host_us.median_us
+
+    def costs(self) -> Costs:
+        # The device: how long kernels take, and what lies between them.
+        alone_in_process, _ = self._replay_line(self.points("one stream", "replay"))
+        shortest, _ = self._replay_line(self.points("phases", "replay"))
+        second_stream = shortest - alone_in_process
+        node, replay_tail = self._replay_line([*self.points("duration", "replay"), *self.points("phases", "replay")])
+        overhead = node - second_stream
+        # The way there and back: from the end of a launch call to the end of synchronize, less the kernel.
+        ladder = [p for p in self.points("ladder", "loop") if p.launches < 512]
+        tail = statistics.median(p.total_us.median_us - p.host_us.median_us for p in ladder)
+        latency = max(0.0, self.primitive("launch to visible") - overhead)
+        sync_return = tail - latency - overhead
+        launch = {api: self._launch(api) for api in dict.fromkeys(p.api for p in ladder)}
+        base = self._argument("1 array")
+        alone = self._alone()
+        waited = {"cupy": self._after_wait("replay", alone), "cpp": self._after_wait("replay", alone, CPP_COLD)}
+        r = self.recording
+        return Costs(
+            gpu=r.gpu,
+            driver=r.driver,
+            date=r.date,
+            median_error=0.0,
+            worst_error=0.0,
+            launch=launch,
+            numba_array_us=(self._argument("3 arrays") - base) / 2,
+            numba_scalar_us=(self._argument("1 array, 2 scalars") - base) / 2,
+            numba_foreign_us=self._argument("1 CuPy array") - base,
+            queue_depth=self._queue_depth(launch),
+            launch_latency_us=latency,
+            kernel_overhead_us=overhead,
+            second_stream_us=second_stream,
+            stream_gap_us=self._stream_gap(overhead),
+            sync_return_us=sync_return,
+            sync_idle_us=self.primitive("synchronize idle"),
+            event_record_us=self.primitive("event record"),
+            begin_capture_us=self.primitive("begin capture"),
+            end_capture=self._phase("end capture"),
+            instantiate=self._phase("instantiate"),
+            first_launch_host=self._phase("first launch"),
+            first_launch_start=self._first_start(node, sync_return),
+            replay_after_wait=waited,
+            replay_host={
+                "cpp": self._replay_host(self._cpp_replays(), waited["cpp"]),
+                "cupy": self._replay_host(self.points("phases", "replay"), waited["cupy"]),
+            },
+            graph_latency_us=max(0.0, replay_tail - sync_return),
+            graph_gap_us=self._graph_gap(node),
+            pool_alloc_us=self.primitive("pool allocation"),
+            cuda_malloc_us=self.primitive("cudaMalloc"),
+            copy_to_device=self._copies("to device"),
+            copy_to_host=self._copies("to host"),
+            elementwise_body=self._elementwise(launch["ufunc"], latency + overhead + sync_return),
+        )
+
+    # -- the host -----------------------------------------------------------------------------------------------------
+
+    def _launch(self, api: str) -> LaunchCost:
+        points = self.points("ladder", "loop", api=api)
+        n = np.array([p.launches for p in points], dtype=float)
+        host = np.array([p.host_us.median_us for p in points])
+        cold, per_launch = (max(0.0, float(x)) for x in _relative_fit(np.column_stack([np.ones_like(n), n]), host))
+        scale = CPP_COLD if api == "cpp" else 1.0
+        captured = self.points("phases", "capture", api=api)
+        return LaunchCost(
+            per_launch,
+            self._after_wait("loop", cold, scale),
+            Knots(tuple(float(p.launches) for p in captured), tuple(p.host_us.median_us for p in captured)),
+        )
+
+    def _after_wait(self, what: str, least: float, scale: float = 1.0) -> Knots:
+        """What the first call costs more after a wait: `least` after the shortest; from there as recorded, scaled."""
+        points = sorted((p for p in self.points("waits", what) if p.launches == 1), key=lambda p: p.kernel_us)
+        base = points[0].host_us.median_us
+        rise = np.maximum.accumulate([max(0.0, p.host_us.median_us - base) for p in points])
+        return Knots(tuple(float(p.kernel_us) for p in points), tuple(least + scale * float(x) for x in rise))
+
+    def _argument(self, arguments: str) -> float:
+        point = self.points("arguments", "loop", arguments=arguments)[0]
+        return point.host_us.median_us / point.launches
+
+    def _queue_depth(self, launch: dict[str, LaunchCost]) -> int:
+        """From loops that blocked the host: the last call returns when the launch `depth` places before it has ended."""
+        depths = []
+        for p in self.points("duration", "loop"):
+            if p.launches >= 2048 and p.kernel_us >= 20 and p.host_us is not None:
+                period = p.total_us.median_us / p.launches
+                depths.append(p.launches - (p.host_us.median_us - launch[p.api].per_launch_us) / period)
+        return round(statistics.median(depths))
+
+    # -- the device ---------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _replay_line(points: Iterable[Point]) -> tuple[float, float]:
+        """From replays: what each node takes beyond its kernel's body, and what a replay takes beyond host time and nodes."""
+        points = [p for p in points if p.launches > 1 and p.host_us is not None]
+        n = np.array([p.launches for p in points], dtype=float)
+        total = np.array([p.total_us.median_us for p in points])
+        rest = total - np.array([p.host_us.median_us + p.launches * p.kernel_us for p in points])
+        per_node, tail = _relative_fit(np.column_stack([n, np.ones_like(n)]), rest, total)
+        return float(per_node), float(tail)
+
+    def _stream_gap(self, overhead: float) -> float:
+        """From loops in which the device was the slower one."""
+        points = [p for p in self.points("duration", "loop") if p.kernel_us >= 10 and p.launches >= 4]
+        n = np.array([p.launches for p in points], dtype=float)
+        total = np.array([p.total_us.median_us for p in points])
+        rest = total - n * (np.array([p.kernel_us for p in points]) + overhead)
+        gap, _ = _relative_fit(np.column_stack([n - 1, np.ones_like(n)]), rest, total)
+        return float(gap)
+
+    def _first_start(self, node: float, sync_return: float) -> Knots:
+        points = self.points("phases", "first launch")
+        starts = [max(0.0, p.total_us.median_us - p.launches * node - sync_return) for p in points]
+        return Knots(tuple(float(p.launches) for p in points), tuple(starts))
+
+    def _graph_gap(self, node: float) -> float:
+        gaps = []
+        for p in self.points("replays", "replay"):
+            if p.replays >= 100:
+                gaps.append(p.total_us.median_us / p.replays - p.launches * node)
+        return max(0.0, statistics.median(gaps))
+
+    # -- curves -------------------------------------------------------------------------------------------------------
+
+    def _phase(self, what: str) -> Knots:
+        points = self.points("phases", what)
+        return Knots(tuple(float(p.launches) for p in points), tuple(p.host_us.median_us for p in points))
+
+    def _alone(self) -> float:
+        """What a replay costs the host more when nothing was launched just before it."""
+        extra = []
+        for n in (16, 64):
+            queued = self.points("replays", "replay", launches=n, replays=100)[0]
+            single = self.points("phases", "replay", launches=n)[0]
+            extra.append(single.host_us.median_us - queued.host_us.median_us / queued.replays)
+        return max(0.0, statistics.median(extra))
+
+    def _cpp_replays(self) -> list[Point]:
+        """One point a launch count, of the shortest kernels; those of CuPy where there was no C++ compiler."""
+        points = self.recording.select(sweep="duration", what="replay", api="cpp", kernel_us=1)
+        return points or self.points("phases", "replay")
+
+    @staticmethod
+    def _replay_host(points: Sequence[Point], waited: Knots) -> Knots:
+        """What a replay costs the host in a row of them: what a single one costs, less what the wait before it added."""
+        costs = [p.host_us.median_us - waited(p.total_us.median_us - p.host_us.median_us) for p in points]
+        rising = np.maximum.accumulate(np.maximum(costs, 0.1))
+        return Knots(tuple(float(p.launches) for p in points), tuple(float(x) for x in rising))
+
+    def _copies(self, what: str) -> Knots:
+        points = self.points("copies", what)
+        return Knots(tuple(float(p.nbytes) for p in points), tuple(p.host_us.median_us for p in points))
+
+    def _elementwise(self, launch: LaunchCost, around: float) -> Knots:
+        points = self.points("elementwise", "loop")
+        host = launch.per_launch_us + launch.after_wait(0)
+        body = np.maximum.accumulate([max(0.0, p.total_us.median_us - host - around) for p in points])
+        return Knots(tuple(float(p.nbytes) for p in points), tuple(float(x) for x in body))
+
+
+def _relative_fit(columns: np.ndarray, y: np.ndarray, scale: np.ndarray | None = None) -> np.ndarray:
+    """Least squares on relative errors: each row weighs by 1 / `scale` (by 1 / y without one)."""
+    weight = 1.0 / (y if scale is None else scale)
+    return np.linalg.lstsq(columns * weight[:, None], y * weight, rcond=None)[0]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One recorded timing and the simulated device's, in µs."""
+
+    point: Point
+    quantity: str
+    recorded_us: float
+    modelled_us: float
+
+    @property
+    def error(self) -> float:
+        """The absolute error as a fraction of the recorded timing."""
+        return abs(self.modelled_us - self.recorded_us) / self.recorded_us
+
+
+def judge(costs: Costs, recording: Recording) -> list[Judgement]:
+    """Runs the recording's own sweeps on a simulated device with these costs, and puts every timing beside the recorded one.
+
+    Raises ValueError if a recorded point is one that the sweeps no longer have.
+    """
+    from onelaunch.device.simulated import SimulatedDevice
+
+    kept = sim_gpu.swap(sim_gpu.Gpu(costs))
+    try:
+        sweeps = Sweeps(SimulatedDevice())
+        modelled = {p.key: p for cases in sweeps.stages() for p in run_cases(cases, rounds=1)}
+    finally:
+        sim_gpu.swap(kept)
+    missing = [p for p in recording.points if p.key not in modelled]
+    if missing:
+        raise ValueError(f"{recording.path}: {len(missing)} recorded points are in no sweep, such as {missing[0]}")
+    return [
+        Judgement(point, quantity, stat.median_us, getattr(modelled[point.key], quantity).median_us)
+        for point in recording.points
+        for quantity, stat in point.timings()
+    ]
+
+
+def fit(recording: Recording) -> tuple[Costs, list[Judgement]]:
+    """Costs fitted to a recording, with their error over every point of it, and the judgement of each."""
+    costs = calibrate(recording)
+    judged = judge(costs, recording)
+    errors = [j.error for j in judged]
+    return replace(costs, median_error=statistics.median(errors), worst_error=max(errors)), judged

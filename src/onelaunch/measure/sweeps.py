@@ -1,0 +1,532 @@
+"""The sweeps of a recording: what is timed, on whichever device is current.
+
+A case is one configuration and a function that takes one sample of it. Cases are run in rounds, each round in another
+order: a host whose speed drifts shifts every case alike, and a median over the rounds forgets it. A host that is shared
+with others has slow spells as well, in which plain Python takes twice as long: a fixed loop is timed before and after each
+sample, and samples whose loop was slow are thrown away, and taken again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import itertools
+import json
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from onelaunch.device import Device, current
+
+from .recording import Point, Recording, describe_host, point_from_json, point_to_json
+from .timing import Stat
+
+Sample = dict[str, float]  # quantity → µs
+
+LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+LAUNCH_US = {"numba": 18, "numba_ptr": 14, "ufunc": 10, "torch": 9}  # roughly, for estimates; the others about 6
+LONG_US = 30_000  # of device time: longer runs are sampled a few times only, too few to say what the host paid
+QUEUE = 1500  # launches that no stream's queue holds
+GRID_LAUNCHES = (1, 4, 16, 64, 256, 1024, 2048, 4096)
+GRID_KERNEL_US = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+GRID_MOST_US = 250_000  # longer points would take most of the recording and say nothing new
+STREAMS = (1, 2, 4, 8)
+CAPTURE_LAUNCHES = (1, 16, 64, 256, 1024, 4096)
+COPY_BYTES = tuple(4**k for k in range(1, 14))  # 4 bytes to 64 MiB
+SAMPLE_LENGTHS = (1, 64, 127, 190, 253, 316, 379, 442, 505, 568, 631, 694, 757, 820, 883, 946, 1009)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One configuration; `sample` times it once; `estimate_us` says how long that will take, roughly.
+
+    `warm_up` runs the same code just before (by default, `sample` itself).
+    """
+
+    point: Point
+    sample: Callable[[], Sample]
+    estimate_us: float
+    warm_up: Callable[[], object] | None = None
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the host's own speed hardly matters to it."""
+        return self.estimate_us > 100_000
+
+    def rounds(self, most: int) -> int:
+        """Long cases vary less: fewer rounds are enough."""
+        return min(most, 2 if self.is_long else 5 if self.estimate_us > LONG_US else most)
+
+    def samples(self) -> list[tuple[float, Sample]]:
+        """The samples of one round (more if it is short), each with the calibration loop's time around it (µs)."""
+        (self.warm_up or self.sample)()
+        times = 9 if self.estimate_us < 1000 else 4 if self.estimate_us < 20_000 else 1
+        return [_calibrated(self.sample) for _ in range(times)]
+
+
+def calibration_us() -> float:
+    """How long a fixed loop of plain Python takes now: a measure of the host alone."""
+    start = time.perf_counter_ns()
+    total = 0
+    for i in range(1000):
+        total += i
+    return (time.perf_counter_ns() - start) * 1e-3
+
+
+def _calibrated(sample: Callable[[], Sample]) -> tuple[float, Sample]:
+    before = calibration_us()
+    taken = sample()
+    return (before + calibration_us()) / 2, taken
+
+
+class Sweeps:
+    """Every case of a recording, for one device."""
+
+    def __init__(self, device: Device):
+        self.device = device
+        self.cp = device.cp
+        self.stream = self.cp.cuda.Stream(non_blocking=True)
+        self.streams = [self.stream]
+        self._graphs: dict[tuple, Any] = {}
+        self._events = self.cp.cuda.Event(), self.cp.cuda.Event()
+
+    @property
+    def _grid_apis(self) -> list[str]:
+        return [api for api in ("cpp", "rawkernel") if api in self.device.apis]
+
+    def stages(self) -> Iterator[list[Case]]:
+        """The cases in two stages: replays while the process has one stream, then everything with several.
+
+        On an H200 the nodes of a graph follow each other more slowly once the process has a second stream, used or not.
+        """
+        yield [*self.one_stream()]
+        self.streams += [self.cp.cuda.Stream(non_blocking=True) for _ in range(max(STREAMS) - 1)]
+        yield [
+            *self.ladder(), *self.duration(), *self.concurrency(), *self.phases(), *self.captures(), *self.queued_replays(),
+            *self.waits(), *self.arguments(), *self.copies(), *self.elementwise(), *self.primitives(),
+        ]  # fmt: skip
+
+    # -- launches -----------------------------------------------------------------------------------------------------
+
+    def warm_up(self) -> None:
+        """Half a second of work, so that the GPU's clock has risen before the first sample."""
+        work = self.device.work("rawkernel")
+        work.set_kernel_us(500)
+        work.run(1000, [self.stream])
+        work.set_kernel_us(0)
+        work.count()
+
+    def ladder(self) -> Iterator[Case]:
+        """The shortest kernel through every API: host and total time, and (but for C++) device time between two events."""
+        for api in self.device.apis:
+            for n in LADDER:
+                yield Case(Point("ladder", "loop", api, n), self._loop(api, n, device=api != "cpp"), n * LAUNCH_US.get(api, 6))
+
+    def duration(self) -> Iterator[Case]:
+        """Launch count × kernel duration: the loop, and one replay of a graph of the same launches."""
+        for api in self._grid_apis:
+            for n in GRID_LAUNCHES:
+                for us in GRID_KERNEL_US:
+                    estimate = n * (us + 5)
+                    if estimate > GRID_MOST_US:
+                        continue
+                    yield self._case(Point("duration", "loop", api, n, us), estimate)
+                    yield self._case(Point("duration", "replay", api, n, us, streams=2), estimate)
+
+    def concurrency(self) -> Iterator[Case]:
+        """The same launches, round robin over several streams."""
+        for width in STREAMS:
+            for n in (64, 512, 2048):
+                for us in (0, 5, 20, 100):
+                    yield self._case(Point("streams", "loop", "rawkernel", n, us, width), n * (us / width + 5))
+
+    def one_stream(self) -> Iterator[Case]:
+        """Replays of the shortest kernels while the process has one stream only."""
+        for n in (1, 16, 64, 256, 512, 1024, 4096):
+            yield self._case(Point("one stream", "replay", "rawkernel", n), n * 3)
+
+    def _case(self, point: Point, estimate_us: float) -> Case:
+        """A loop or a replay; a long one warms up with the shortest kernels, which is as good for the host."""
+        make = {
+            "loop": lambda us: self._loop(point.api, point.launches, us, point.streams),
+            "replay": lambda us: self._replay(point.api, point.launches, us),
+        }[point.what]
+        return Case(point, make(point.kernel_us), estimate_us, make(0) if estimate_us > LONG_US else None)
+
+    def _loop(self, api: str, n: int, us: float = 0, width: int = 1, device: bool = False) -> Callable[[], Sample]:
+        blocks = n > QUEUE  # then the device decides the host's time too
+        takes_long = n * us / width > LONG_US
+
+        def sample() -> Sample:
+            work, streams = self._work(api, us), self.streams[:width]
+            times = work.run(n, streams)
+            out = {"total_us": times.total_us}
+            if blocks or not takes_long:
+                out["host_us"] = times.host_us
+            if device:
+                out["device_us"] = self._between_events(lambda: work.issue(n, streams))
+            return out
+
+        return sample
+
+    def _replay(self, api: str, n: int, us: float = 0, replays: int = 1) -> Callable[[], Sample]:
+        def sample() -> Sample:
+            graph = self._graph(api, n)
+            work = self._work(api, us)
+            times = work.run_replays(graph, self.stream, replays)
+            out = {"total_us": times.total_us}
+            if n * us <= LONG_US:
+                out["host_us"] = times.host_us
+            if replays == 1 and n * us <= LONG_US:
+                out["device_us"] = self._between_events(lambda: graph.launch(self.stream))
+            return out
+
+        return sample
+
+    def _work(self, api: str, us: float):
+        work = self.device.work(api)
+        if work.stretches:
+            work.set_kernel_us(us)
+        return work
+
+    def _graph(self, api: str, n: int):
+        if (api, n) not in self._graphs:
+            self.device.work(api).prepare([self.stream])
+            self.stream.begin_capture()
+            self.device.work(api).issue(n, [self.stream])
+            self._graphs[api, n] = graph = self.stream.end_capture()
+            graph.launch(self.stream)
+            self.stream.synchronize()
+        return self._graphs[api, n]
+
+    def _between_events(self, issue: Callable[[], object]) -> float:
+        before, after = self._events
+        before.record(self.stream)
+        issue()
+        after.record(self.stream)
+        self.stream.synchronize()
+        return self.cp.cuda.get_elapsed_time(before, after) * 1e3
+
+    # -- graphs -------------------------------------------------------------------------------------------------------
+
+    def phases(self) -> Iterator[Case]:
+        """Capture, instantiation, first launch and replay against the number of launches."""
+        work = self.device.work("rawkernel")
+        for n in LADDER:
+            latest: dict[str, Any] = {}
+
+            def measure(n=n, latest=latest) -> None:
+                work.set_kernel_us(0)
+                latest["phases"] = self.device.measure_phases(work, n, self.stream)
+
+            def first(n=n, latest=latest, measure=measure) -> Sample:
+                measure()
+                return {"host_us": latest["phases"].first.host_us, "total_us": latest["phases"].first.total_us}
+
+            def end(latest=latest, measure=measure) -> Sample:
+                measure()
+                return {"host_us": latest["phases"].end_us}
+
+            def instantiate(latest=latest, measure=measure) -> Sample:
+                measure()
+                return {"host_us": latest["phases"].instantiate_us}
+
+            for what, sample in (("end capture", end), ("instantiate", instantiate), ("first launch", first)):
+                yield Case(Point("phases", what, "rawkernel", n), sample, n * 12)
+            yield Case(Point("phases", "replay", "rawkernel", n, streams=2), self._replay("rawkernel", n), n * 3)
+
+    def captures(self) -> Iterator[Case]:
+        """Recording n launches into a capture, for each API."""
+        for api in self.device.apis:
+            for n in CAPTURE_LAUNCHES:
+
+                def sample(api=api, n=n) -> Sample:
+                    work = self.device.work(api)
+                    work.prepare([self.stream])
+                    self.stream.begin_capture()
+                    start = self.device.now_us()
+                    work.issue(n, [self.stream])
+                    elapsed = self.device.now_us() - start
+                    self.stream.end_capture()
+                    return {"host_us": elapsed}
+
+                yield Case(Point("phases", "capture", api, n), sample, n * LAUNCH_US.get(api, 6))
+
+    def queued_replays(self) -> Iterator[Case]:
+        """Replays queued behind each other."""
+        for n in (16, 64, 512):
+            for replays in (2, 10, 100, 1000, 2000):
+                if replays * n > GRID_MOST_US:
+                    continue
+                point = Point("replays", "replay", "rawkernel", n, streams=2, replays=replays)
+                yield Case(point, self._replay("rawkernel", n, 0, replays), replays * (n + 2), self._replay("rawkernel", n))
+
+    def waits(self) -> Iterator[Case]:
+        """The first call after the host has waited: one launch, and one replay."""
+        for wait_us in (10, 100, 1000, 10_000):
+
+            def wait(wait_us=wait_us) -> None:
+                self._work("rawkernel", wait_us).run(1, [self.stream])
+
+            def loop(wait=wait) -> Sample:
+                wait()
+                times = self.device.work("rawkernel").run(1, [self.stream])
+                return {"host_us": times.host_us}
+
+            yield Case(Point("waits", "loop", "rawkernel", 1, wait_us), loop, 2 * wait_us)
+            for n in (1, 64):
+
+                def replay(wait=wait, n=n) -> Sample:
+                    graph = self._graph("rawkernel", n)
+                    wait()
+                    start = self.device.now_us()
+                    graph.launch(self.stream)
+                    elapsed = self.device.now_us() - start
+                    self.device.work("rawkernel").set_kernel_us(0)
+                    self.stream.synchronize()
+                    return {"host_us": elapsed}
+
+                yield Case(Point("waits", "replay", "rawkernel", n, wait_us), replay, 2 * wait_us)
+
+    # -- arguments, copies, primitives --------------------------------------------------------------------------------
+
+    def arguments(self) -> Iterator[Case]:
+        """What a Numba launch costs with other arguments."""
+        cuda = self.device.cuda
+        x, y, z = (self.cp.zeros(1, dtype=self.cp.float32) for _ in range(3))
+        self.cp.cuda.Device().synchronize()
+        a, b, c = (cuda.as_cuda_array(array, sync=False) for array in (x, y, z))
+        stream = cuda.external_stream(self.stream.ptr)
+        kernels = _argument_kernels(cuda)
+        for name, args in {
+            "1 array": (a,), "2 arrays": (a, b), "3 arrays": (a, b, c),
+            "1 array, 1 scalar": (a, 1.0), "1 array, 2 scalars": (a, 1.0, 1.0), "1 CuPy array": (x,),
+        }.items():  # fmt: skip
+            for n in (64, 512):
+
+                def issue(kernel=kernels[name], args=args, n=n) -> None:
+                    for _ in range(n):
+                        kernel[1, 1, stream](*args)
+
+                def sample(issue=issue) -> Sample:
+                    times = self.device.time_calls(issue, self.stream.synchronize)
+                    return {"host_us": times.host_us, "total_us": times.total_us}
+
+                yield Case(Point("arguments", "loop", "numba", n, arguments=name), sample, n * 30)
+
+    def copies(self) -> Iterator[Case]:
+        """Synchronous copies of pageable host memory."""
+        import numpy as np
+
+        for nbytes in COPY_BYTES:
+            host = np.ones(nbytes, dtype=np.uint8)
+            array = self.cp.asarray(host)
+
+            def to_device(array=array, host=host) -> Sample:
+                start = self.device.now_us()
+                array.set(host)
+                return {"host_us": self.device.now_us() - start}
+
+            def to_host(array=array) -> Sample:
+                start = self.device.now_us()
+                array.get()
+                return {"host_us": self.device.now_us() - start}
+
+            estimate = 10 + nbytes / 2_000
+            yield Case(Point("copies", "to device", nbytes=nbytes), to_device, estimate)
+            yield Case(Point("copies", "to host", nbytes=nbytes), to_host, estimate)
+
+    def elementwise(self) -> Iterator[Case]:
+        """One `cp.add` of 1 to an array, into another."""
+        cp = self.cp
+        for nbytes in COPY_BYTES:
+            a, out = (cp.ones(nbytes // 4, dtype=cp.float32) for _ in range(2))
+
+            def sample(a=a, out=out) -> Sample:
+                with self.stream:
+                    times = self.device.time_calls(lambda: cp.add(a, 1, out=out), self.stream.synchronize)
+                return {"total_us": times.total_us}
+
+            yield Case(Point("elementwise", "loop", "ufunc", nbytes=2 * nbytes), sample, 20 + nbytes / 1e6)
+
+    def primitives(self) -> Iterator[Case]:
+        """Single calls, each repeated 100 times."""
+        cp, runtime, stream = self.cp, self.cp.cuda.runtime, self.stream
+        event = cp.cuda.Event()
+
+        def begin_capture() -> Sample:
+            start = self.device.now_us()
+            stream.begin_capture()
+            elapsed = self.device.now_us() - start
+            stream.end_capture()
+            return {"host_us": elapsed}
+
+        yield Case(Point("primitives", "begin capture"), begin_capture, 20)
+
+        keep = []
+
+        def allocate() -> None:
+            keep.append(runtime.malloc(4 * 1024**2))
+
+        def release() -> None:
+            for pointer in keep:
+                runtime.free(pointer)
+            keep.clear()
+
+        yield Case(Point("primitives", "launch to visible"), lambda: {"host_us": self.device.measure_visibility(stream)}, 500)
+        for name, call, after in (
+            ("event record", lambda: event.record(stream), stream.synchronize),
+            ("synchronize idle", stream.synchronize, None),
+            ("pool allocation", lambda: cp.empty(1), None),
+            ("cudaMalloc", allocate, release),
+        ):
+
+            def sample(call=call, after=after) -> Sample:
+                stream.synchronize()
+                start = self.device.now_us()
+                for _ in range(100):
+                    call()
+                elapsed = (self.device.now_us() - start) / 100
+                if after:
+                    after()
+                return {"host_us": elapsed}
+
+            yield Case(Point("primitives", name), sample, 500)
+
+
+def _argument_kernels(cuda) -> dict[str, Any]:
+    @cuda.jit
+    def one(x):
+        x[0] += 1
+
+    @cuda.jit
+    def two(x, y):
+        x[0] += y[0]
+
+    @cuda.jit
+    def three(x, y, z):
+        x[0] += y[0] + z[0]
+
+    @cuda.jit
+    def scalar(x, a):
+        x[0] += a
+
+    @cuda.jit
+    def scalars(x, a, b):
+        x[0] += a * b
+
+    return {
+        "1 array": one, "2 arrays": two, "3 arrays": three,
+        "1 array, 1 scalar": scalar, "1 array, 2 scalars": scalars, "1 CuPy array": one,
+    }  # fmt: skip
+
+
+SLOW_HOST = 1.2  # times the fastest tenth of the calibrations
+ENOUGH = 5  # samples of a short case
+
+
+def run_cases(
+    cases: Sequence[Case], rounds: int, progress: Callable[[Sequence], Iterable] = iter, seed: int = 0
+) -> tuple[Point, ...]:
+    """Samples every case in `rounds` rounds (fewer for long ones) and returns their points, timed.
+
+    Samples taken while the host was slow are dropped; a short case with fewer than five left is sampled again, up to three
+    times as often.
+    """
+    order = random.Random(seed)
+    taken: list[list[tuple[float, Sample]]] = [[] for _ in cases]
+    todo = [(i, case.rounds(rounds)) for i, case in enumerate(cases)]
+    for _ in range(3):
+        plan: list[int] = []
+        for k in range(rounds):
+            this = [i for i, most in todo if k < most]
+            order.shuffle(this)
+            plan += this
+        for i in progress(plan):
+            taken[i] += cases[i].samples()
+        limit = SLOW_HOST * _fastest(taken)
+        todo = [
+            (i, rounds)
+            for i, case in enumerate(cases)
+            if rounds > 1 and not case.is_long and sum(c <= limit for c, _ in taken[i]) < ENOUGH
+        ]
+        if not todo:
+            break
+    return tuple(_point(case, samples, limit) for case, samples in zip(cases, taken, strict=True))
+
+
+def _fastest(taken: Sequence[Sequence[tuple[float, Sample]]]) -> float:
+    calibrations = sorted(c for samples in taken for c, _ in samples)
+    return calibrations[len(calibrations) // 10]
+
+
+def _point(case: Case, samples: Sequence[tuple[float, Sample]], limit: float) -> Point:
+    """The case's point, from its samples on a quiet host; from its quietest few where there were hardly any."""
+    quiet = [s for c, s in samples if c <= limit or case.is_long]
+    if len(quiet) < min(ENOUGH, len(samples)):
+        quiet = [s for _, s in sorted(samples, key=lambda cs: cs[0])[:ENOUGH]]
+    return replace(case.point, **{name: Stat.of([s[name] for s in quiet]) for name in quiet[0]})
+
+
+def record(device: Device, rounds: int = 9, progress: Callable[[Sequence], Iterable] = iter) -> Recording:
+    """Runs every sweep on `device`. Takes a few minutes on a live GPU."""
+    points = _one_stream_elsewhere(rounds)
+    with _quiet():
+        sweeps = Sweeps(device)
+        sweeps.warm_up()
+        for cases in itertools.islice(sweeps.stages(), 1, None):
+            points += run_cases(cases, rounds, progress)
+    return Recording(
+        gpu=device.gpu, driver=device.driver, date=datetime.date.today().isoformat(), versions=dict(device.versions),
+        host=describe_host(), points=tuple(points), reference=reference_chains(device),
+    )  # fmt: skip
+
+
+def _one_stream_elsewhere(rounds: int) -> list[Point]:
+    """The first stage, in a process of its own: in this one there may have been other streams before."""
+    code = f"from onelaunch.measure.sweeps import print_one_stream; print_one_stream({rounds})"
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"the one-stream sweep failed: {done.stderr.strip()[-600:]}")
+    return [point_from_json(json.loads(line)) for line in done.stdout.splitlines()]
+
+
+def print_one_stream(rounds: int) -> None:
+    """Runs the first stage on this process's device and prints a point a line."""
+    cases = next(Sweeps(current()).stages())
+    for point in run_cases(cases, rounds):
+        print(json.dumps(point_to_json(point)))
+
+
+def reference_chains(device: Device, trials: int = 30) -> dict[str, Any]:
+    """Chains of empty kernels, launched from C++, at the lengths of NVIDIA's sample cudaGraphsPerfScaling (µs, medians).
+
+    Empty where there is no C++ compiler. Not part of the model: a cross-check of it against somebody else's program.
+    """
+    taken: dict[int, list[dict[str, float]]] = {length: [] for length in SAMPLE_LENGTHS}
+    for _ in range(trials):
+        for length, rows in taken.items():
+            row = device.reference_chain(length)
+            if row is None:
+                return {}
+            rows.append(row)
+    columns = list(next(iter(taken.values()))[0])
+    medians = [
+        [length, *(round(statistics.median(row[c] for row in rows), 3) for c in columns)] for length, rows in taken.items()
+    ]
+    return {"nvidia_sample": {"columns": ["length", *columns], "rows": medians}}
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Numba warns that one-thread kernels leave the GPU idle: that is the point here."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*Grid size.*under-utilization.*")
+        yield

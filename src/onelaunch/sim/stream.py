@@ -1,0 +1,102 @@
+"""Streams, events and the operations that wait in them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .capture import Capture
+    from .gpu import Gpu
+    from .graph import Node
+
+LEGACY_HANDLE = 0  # cudaStreamLegacy as CuPy's null stream
+
+
+class Op:
+    """One piece of device work. `run` does it at virtual time `start` and returns when it ends (µs).
+
+    One object may wait in a queue many times over (a graph that is replayed), so it holds no time of its own.
+    """
+
+    kind = "op"
+    name = ""
+    occupies_queue = True
+
+    def gap_us(self, gpu: Gpu) -> float:
+        """The least time between the end of the stream's previous operation and the start of this one."""
+        return 0.0
+
+    def run(self, gpu: Gpu, start: float) -> float:
+        raise NotImplementedError
+
+
+class Effect(Op):
+    """Work with a fixed duration: a copy, a memset, an elementwise kernel, a host function."""
+
+    def __init__(self, kind: str, name: str, duration_us: float, effect: Callable[[], object], gap: float = 0.0):
+        self.kind, self.name, self.duration_us, self.effect, self._gap = kind, name, duration_us, effect, gap
+
+    def gap_us(self, gpu: Gpu) -> float:
+        return self._gap
+
+    def run(self, gpu: Gpu, start: float) -> float:
+        self.effect()
+        return start + self.duration_us
+
+
+class RecordOp(Op):
+    """The point in a stream that an event marks; `time_us` once it has been reached."""
+
+    kind = "event record"
+    occupies_queue = False
+
+    def __init__(self, stream: Stream):
+        self.stream = stream
+        self.time_us: float | None = None
+
+    def run(self, gpu: Gpu, start: float) -> float:
+        self.time_us = start
+        return start
+
+
+class WaitOp(Op):
+    """Holds a stream until `record` has been reached."""
+
+    kind = "event wait"
+    occupies_queue = False
+
+    def __init__(self, record: RecordOp):
+        self.record = record
+
+    def run(self, gpu: Gpu, start: float) -> float:
+        return max(start, self.record.time_us or 0.0)
+
+
+class Stream:
+    """An in-order queue of work on the device.
+
+    `pending` holds what has not run yet in virtual time, `ends` when the launches that did run finish: together they are
+    what the hardware's queue holds.
+    """
+
+    def __init__(self, handle: int, *, blocking: bool = True):
+        self.handle = handle
+        self.blocking = blocking
+        self.pending: deque[tuple[float, Op]] = deque()  # (earliest start, operation)
+        self.ends: deque[float] = deque()
+        self.free_at = 0.0
+        self.capture: Capture | None = None
+        self.capture_tail: list[Node] = []  # the nodes that the next captured node depends on
+
+    def __repr__(self) -> str:
+        return f"<simulated stream {self.handle:#x}>"
+
+
+class Event:
+    """A CUDA event: the last record of it, on the device or in a capture."""
+
+    def __init__(self) -> None:
+        self.record: RecordOp | None = None
+        self.captured: tuple[Capture, list[Node]] | None = None
