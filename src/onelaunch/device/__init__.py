@@ -45,6 +45,8 @@ def choose(wanted: str, found: Found | None = None) -> Device:
         return _simulated()
     diagnosis = diagnose(found or find())
     if diagnosis.live:
+        # Numba warns of every kernel that leaves most of the GPU idle. The course's kernels do so on purpose.
+        os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
         try:
             from .live import LiveDevice
 

@@ -133,7 +133,7 @@ class SimulatedDevice(Device):
     def __init__(self, note: str = ""):
         super().__init__()
         self.note = note
-        self.versions = {"onelaunch": version("onelaunch"), "numpy": version("numpy")}
+        self.versions = {"numpy": version("numpy")}
 
     @property
     def _costs(self):

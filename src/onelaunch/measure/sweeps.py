@@ -8,7 +8,6 @@ sample, and samples whose loop was slow are thrown away, and taken again.
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import itertools
 import json
@@ -476,11 +475,10 @@ def _point(case: Case, samples: Sequence[tuple[float, Sample]], limit: float) ->
 def record(device: Device, rounds: int = 9, progress: Callable[[Sequence], Iterable] = iter) -> Recording:
     """Runs every sweep on `device`. Takes a few minutes on a live GPU."""
     points = _one_stream_elsewhere(rounds)
-    with _quiet():
-        sweeps = Sweeps(device)
-        sweeps.warm_up()
-        for cases in itertools.islice(sweeps.stages(), 1, None):
-            points += run_cases(cases, rounds, progress)
+    sweeps = Sweeps(device)
+    sweeps.warm_up()
+    for cases in itertools.islice(sweeps.stages(), 1, None):
+        points += run_cases(cases, rounds, progress)
     return Recording(
         gpu=device.gpu, driver=device.driver, date=datetime.date.today().isoformat(), versions=dict(device.versions),
         host=describe_host(), points=tuple(points), reference=reference_chains(device),
@@ -520,13 +518,3 @@ def reference_chains(device: Device, trials: int = 30) -> dict[str, Any]:
         [length, *(round(statistics.median(row[c] for row in rows), 3) for c in columns)] for length, rows in taken.items()
     ]
     return {"nvidia_sample": {"columns": ["length", *columns], "rows": medians}}
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Numba warns that one-thread kernels leave the GPU idle: that is the point here."""
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*Grid size.*under-utilization.*")
-        yield

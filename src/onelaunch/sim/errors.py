@@ -56,3 +56,12 @@ def not_simulated(module: str, name: str) -> AttributeError:
     if name.startswith("_"):
         return AttributeError(name)
     return NotSimulatedError(f"{module}.{name}")
+
+
+class Partial:
+    """A class of a face: what it lacks of the library's own is named, with the list of what there is."""
+
+    _library = ""  # the class in the library, as "cupy.ndarray"
+
+    def __getattr__(self, name: str):
+        raise not_simulated(self._library, name)

@@ -12,7 +12,7 @@ import numpy as np
 from . import gpu as _gpu
 from .cupy_face.arrays import ndarray as _CupyArray
 from .cupy_face.cuda import MemoryPointer as _MemoryPointer
-from .errors import CudaAPIError, CUDARuntimeError, NotSimulatedError, not_simulated
+from .errors import CudaAPIError, CUDARuntimeError, NotSimulatedError, Partial, not_simulated
 from .kernel import ArrayRef, DevicePointer, Dim, KernelOp, thread
 from .stream import LEGACY_HANDLE
 from .types_face import CPointer, Signature
@@ -107,8 +107,10 @@ atomic = _Atomic()
 # -- arrays and streams -----------------------------------------------------------------------------------------------
 
 
-class DeviceNDArray:
+class DeviceNDArray(Partial):
     """A Numba device array: an address, a shape and a dtype."""
+
+    _library = "numba.cuda.DeviceNDArray"
 
     def __init__(self, ref: ArrayRef, owner):
         self.ref, self._owner = ref, owner
@@ -166,8 +168,10 @@ def is_cuda_array(obj) -> bool:
     return isinstance(obj, DeviceNDArray | _CupyArray)
 
 
-class Stream:
+class Stream(Partial):
     """A Numba stream: its own, or another library's by handle."""
+
+    _library = "numba.cuda.Stream"
 
     def __init__(self, handle: int, gpu):
         self.handle, self._gpu = handle, gpu

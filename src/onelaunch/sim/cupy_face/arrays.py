@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from .. import gpu as _gpu
-from ..errors import NotSimulatedError
+from ..errors import NotSimulatedError, Partial
 from ..kernel import ArrayRef
 from ..stream import Effect
 from .cuda import MemoryPointer, get_current_stream
 
 
-class ndarray:
+class ndarray(Partial):
     """`cupy.ndarray`: `data.ptr` is its address; its bytes are read only through copies to the host."""
 
+    _library = "cupy.ndarray"
     __array_priority__ = 100  # so that NumPy leaves mixed expressions to this class
 
     def __init__(self, shape=(), dtype=float, memptr=None):

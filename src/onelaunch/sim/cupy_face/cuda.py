@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from .. import gpu as _gpu
 from ..capture import Mode
-from ..errors import CUDARuntimeError, NotSimulatedError, not_simulated
+from ..errors import CUDARuntimeError, NotSimulatedError, Partial, not_simulated
 from ..stream import LEGACY_HANDLE
 from ..stream import Event as _SimEvent
 
@@ -38,8 +38,10 @@ class _Current(threading.local):
 _current = _Current()
 
 
-class Graph:
+class Graph(Partial):
     """An executable graph, as `Stream.end_capture` returns it."""
+
+    _library = "cupy.cuda.Graph"
 
     def __init__(self, graph, executable):
         self._graph, self._executable = graph, executable
@@ -49,20 +51,18 @@ class Graph:
         gpu = _gpu.current()
         gpu.launch_graph(self._executable, (stream or get_current_stream())._stream)
 
-    def upload(self, stream: Stream | None = None) -> None:
-        raise NotSimulatedError("cupy.cuda.Graph.upload")
-
     def __repr__(self) -> str:
         return f"<cupy.cuda.Graph: {len(self._graph.nodes)} nodes>"
 
 
-class Stream:
+class Stream(Partial):
     """`cupy.cuda.Stream`: an in-order queue of device work.
 
     `null` and no arguments behave as CuPy's: a plain Stream() is a *blocking* one, `non_blocking=True` ignores the legacy
     default stream.
     """
 
+    _library = "cupy.cuda.Stream"
     null: Stream
 
     def __init__(self, null: bool = False, non_blocking: bool = False, ptds: bool = False):
@@ -147,8 +147,10 @@ class Stream:
         return f"<Stream {self.ptr:#x} (simulated device)>"
 
 
-class Event:
+class Event(Partial):
     """`cupy.cuda.Event`: a mark in a stream, with a time unless `disable_timing`."""
+
+    _library = "cupy.cuda.Event"
 
     def __init__(self, block: bool = False, disable_timing: bool = False, interprocess: bool = False):
         if interprocess:

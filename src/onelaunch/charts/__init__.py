@@ -1,0 +1,1 @@
+"""Data to pictures: matplotlib figures that know nothing of widgets or devices."""

@@ -1,0 +1,274 @@
+"""`measure`, recordings and the fit."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import statistics
+
+import pytest
+
+from onelaunch.measure import Point, Recording, RecordingError, Stat, measure, sweeps
+from onelaunch.measure.calibrate import calibrate, is_held_out, judge
+from onelaunch.measure.comparison import Comparison, Slopes
+from onelaunch.measure.recording import SHIPPED, point_from_json, point_to_json
+from onelaunch.measure.sweeps import Case, Sweeps, run_cases
+from onelaunch.sim import gpu as sim_gpu
+from onelaunch.sim.costs import Costs
+
+
+@pytest.fixture(scope="module")
+def recording():
+    return Recording.load()
+
+
+@pytest.fixture(scope="module")
+def judged(recording):
+    return judge(Costs.load(), recording)
+
+
+# -- measure ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrong", [None, 3, "loop", [print]])
+def test_measure_wants_a_function(wrong):
+    with pytest.raises(TypeError, match="measure needs a function to call"):
+        measure(wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("repeats", 0), ("repeats", -1), ("repeats", 2.5), ("repeats", True), ("warmup", -1)]
+)
+def test_measure_refuses_nonsense(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be a whole number of at least"):
+        measure(lambda: None, **{name: value})
+
+
+def test_measure_wants_a_stream():
+    with pytest.raises(TypeError, match=r"stream must be a cp.cuda.Stream, not str 'main'"):
+        measure(lambda: None, stream="main")
+
+
+def test_measure_calls_as_often_as_it_says(stream):
+    calls = []
+    timing = measure(lambda: calls.append(1), stream=stream, repeats=7, warmup=2)
+    assert len(calls) == 1 + 2 + 7 + 7
+    assert (timing.total.samples, timing.device.samples, timing.warmup) == (7, 7, 2)
+
+
+def test_measure_reports_the_first_run_apart(device, stream):
+    runs = []
+
+    def slow_at_first():
+        runs.append(1)
+        if len(runs) == 1:
+            device.time.sleep(0.01)
+
+    timing = measure(slow_at_first, stream=stream, repeats=3)
+    assert timing.first_total_us > 10_000 > 100 * timing.total_us
+
+
+def test_a_timing_reads_well(stream):
+    lines = repr(measure(lambda: None, stream=stream, repeats=3)).splitlines()
+    assert [line.split()[0] for line in lines[:5]] == ["host", "total", "device", "first", "median"]
+    assert lines[-1].startswith("modelled · simulated NVIDIA H200, calibrated on a recording of ")
+
+
+def test_a_stat_is_median_and_quartiles():
+    assert Stat.of([1, 2, 3, 4, 100]) == Stat(3.0, 2.0, 5)
+
+
+# -- recordings -------------------------------------------------------------------------------------------------------
+
+
+def test_the_shipped_recording_is_an_h200s_and_has_every_sweep(recording):
+    assert recording.gpu == "NVIDIA H200"
+    assert recording.provenance.kind == "recorded"
+    sweeps = {point.sweep for point in recording.points}
+    assert sweeps >= {"ladder", "duration", "streams", "phases", "replays", "arguments", "copies", "elementwise", "one stream"}
+    apis = {point.api for point in recording.select(sweep="ladder")}
+    assert apis == {"cpp", "bindings", "core", "rawkernel", "ufunc", "torch", "numba_ptr", "numba"}
+    for api in apis:
+        launches = [p.launches for p in recording.select(sweep="ladder", api=api)]
+        assert launches == [2**k for k in range(13)]
+    assert {p.streams for p in recording.select(sweep="streams")} == {1, 2, 4, 8}
+
+
+def test_a_recording_survives_a_round_trip(recording, tmp_path):
+    recording.save(tmp_path / "copy.json")
+    assert Recording.load(tmp_path / "copy.json") == recording
+    assert [p.name for p in tmp_path.iterdir()] == ["copy.json"]
+
+
+def test_an_interrupted_save_leaves_nothing(recording, tmp_path, monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        recording.save(tmp_path / "half.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def edited(change) -> str:
+    data = json.loads(SHIPPED.read_text(encoding="utf-8"))
+    change(data)
+    return json.dumps(data)
+
+
+def set_in(data, path, value):
+    for key in path[:-1]:
+        data = data[key]
+    data[path[-1]] = value
+
+
+BAD = {
+    "cut short": (lambda: SHIPPED.read_text(encoding="utf-8")[:5000], "not whole JSON"),
+    "empty": (lambda: "", "not whole JSON"),
+    "another thing": (lambda: "[1, 2]", r"\(whole file\)"),
+    "another schema": (lambda: edited(lambda d: set_in(d, ["schema"], 99)), "schema: is 99"),
+    "no schema": (lambda: edited(lambda d: d.pop("schema")), "schema: is None"),
+    "no gpu": (lambda: edited(lambda d: d.pop("gpu")), "gpu: must be a str"),
+    "bad date": (lambda: edited(lambda d: set_in(d, ["date"], "yesterday")), "date: must be a date"),
+    "no points": (lambda: edited(lambda d: set_in(d, ["points"], [])), "points: there are none"),
+    "negative": (lambda: edited(lambda d: set_in(d, ["points", 3, "total_us"], [-1, 0, 3])), r"points\[3\].total_us: median"),
+    "text": (lambda: edited(lambda d: set_in(d, ["points", 0, "launches"], "many")), r"points\[0\].launches: must be a number"),
+    "unknown field": (lambda: edited(lambda d: set_in(d, ["points", 2, "speed"], 1)), r"points\[2\].speed: is not a field"),
+    "NaN": (lambda: edited(lambda d: set_in(d, ["points", 1, "total_us"], [float("nan"), 0, 3])), r"points\[1\].total_us"),
+    "twice": (lambda: edited(lambda d: d["points"].append(d["points"][0])), "points: the same configuration is there twice"),
+    "no timing": (
+        lambda: edited(lambda d: set_in(d, ["points", 0], {"sweep": "x", "what": "y"})),
+        r"points\[0\]: has no timing",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_recording_is_refused_by_file_and_field(name, tmp_path):
+    make, message = BAD[name]
+    path = tmp_path / "bad.json"
+    path.write_text(make(), encoding="utf-8")
+    with pytest.raises(RecordingError, match=message) as caught:
+        Recording.load(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_recording_is_refused(tmp_path):
+    with pytest.raises(RecordingError, match="cannot be read"):
+        Recording.load(tmp_path / "nowhere.json")
+
+
+def test_points_survive_json():
+    point = Point("ladder", "loop", "cpp", 512, host_us=Stat(5.0, 1.0, 9))
+    assert point_from_json(point_to_json(point)) == point
+
+
+# -- sampling ---------------------------------------------------------------------------------------------------------
+
+
+def test_samples_of_a_slow_host_are_thrown_away(monkeypatch):
+    """Half of the time the host is slow, and everything takes ten times as long: the point knows only the other half."""
+    calls = itertools.count()
+
+    def calibrated(sample):
+        slow = next(calls) % 2
+        return (50.0, {"host_us": 100.0}) if slow else (25.0, sample())
+
+    monkeypatch.setattr(sweeps, "_calibrated", calibrated)
+    (point,) = run_cases([Case(Point("x", "y"), lambda: {"host_us": 10.0}, 10)], rounds=4)
+    assert point.host_us == Stat(10.0, 0.0, 18)
+
+
+def test_a_case_with_few_quiet_samples_is_sampled_again(monkeypatch):
+    calls = itertools.count()
+
+    def calibrated(sample):
+        return 25.0 if next(calls) > 3 else 50.0, sample()
+
+    monkeypatch.setattr(sweeps, "_calibrated", calibrated)
+    (point,) = run_cases([Case(Point("x", "y"), lambda: {"host_us": 10.0}, 25_000)], rounds=4)
+    assert point.host_us.samples >= 5
+    assert next(calls) > 4
+
+
+def test_every_case_is_its_own_configuration(device):
+    before = sim_gpu.swap(sim_gpu.Gpu())
+    try:
+        keys = [case.point.key for cases in Sweeps(device).stages() for case in cases]
+    finally:
+        sim_gpu.swap(before)
+    assert len(keys) == len(set(keys)) > 500
+
+
+# -- the fit ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_model_is_faithful_to_the_recording(judged, recording):
+    """First light's bar: median absolute error at most 5 %, worst at most 20 %, over every recorded timing."""
+    errors = [j.error for j in judged]
+    assert len(errors) == sum(len(list(p.timings())) for p in recording.points)
+    assert statistics.median(errors) <= 0.05
+    worst = max(judged, key=lambda j: j.error)
+    assert worst.error <= 0.20, worst
+
+
+def test_the_model_is_faithful_where_the_fit_did_not_look(judged):
+    held_out = [j.error for j in judged if is_held_out(j.point)]
+    assert len(held_out) >= len(judged) // 4
+    assert statistics.median(held_out) <= 0.05
+    assert max(held_out) <= 0.20
+
+
+def test_the_stated_errors_are_the_real_ones(judged):
+    costs, errors = Costs.load(), [j.error for j in judged]
+    assert costs.median_error == pytest.approx(statistics.median(errors), abs=2e-3)
+    assert costs.worst_error == pytest.approx(max(errors), abs=5e-3)
+
+
+def test_the_shipped_costs_are_the_fit_of_the_shipped_recording(recording):
+    """`tools/calibrate.py` was run after the recording changed."""
+    fitted, shipped = calibrate(recording).to_json(), Costs.load().to_json()
+    for name, value in fitted.items():
+        if isinstance(value, float) and name not in ("median_error", "worst_error"):
+            assert shipped[name] == pytest.approx(value, rel=1e-3, abs=1e-6), name
+
+
+def test_a_recording_without_a_sweep_cannot_be_fitted(recording):
+    from dataclasses import replace
+
+    part = replace(recording, points=tuple(p for p in recording.points if p.sweep != "copies"))
+    with pytest.raises(ValueError, match="no points of sweep 'copies'"):
+        calibrate(part)
+
+
+# -- loop against graph -----------------------------------------------------------------------------------------------
+
+
+def test_the_curves_pass_through_what_is_measured(device):
+    """The two slopes say what any point says, within a tenth: the learner may read the curves."""
+    comparison = Comparison(device)
+    slopes = comparison.slopes("rawkernel")
+    for launches in (64, 512, 1024):
+        for kernel_us in (0.0, 1.0, 5.0, 50.0):
+            point = comparison.at("rawkernel", launches, kernel_us)
+            assert slopes.loop_total_us(launches, kernel_us) == pytest.approx(point.loop.total_us, rel=0.1)
+            assert slopes.replay_total_us(launches, kernel_us) == pytest.approx(point.replay.total_us, rel=0.1)
+
+
+def test_host_bound_up_to_the_crossover():
+    slopes = Slopes(launch_us=5.0, queued_us=1.7, node_us=0.9, loop_tail_us=5, replay_us=6)
+    assert slopes.crossover_us == pytest.approx(3.3)
+    assert slopes.is_host_bound(3.2)
+    assert not slopes.is_host_bound(3.4)
+    assert Slopes(1.0, 1.7, 0.9, 5, 6).crossover_us is None
+
+
+def test_nothing_launched_takes_no_time(device):
+    point = Comparison(device).at("rawkernel", 0, 5.0)
+    assert (point.loop.total_us, point.replay.total_us, point.idle_share, point.speed_up) == (0, 0, 0, 1)
+
+
+@pytest.mark.parametrize(("launches", "kernel_us"), [(-1, 1.0), (5, -1.0)])
+def test_negative_points_are_refused(device, launches, kernel_us):
+    with pytest.raises(ValueError, match="can be measured"):
+        Comparison(device).at("rawkernel", launches, kernel_us)

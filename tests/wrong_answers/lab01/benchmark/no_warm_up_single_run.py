@@ -1,0 +1,8 @@
+from onelaunch import time
+
+
+def benchmark(fn, stream):
+    start = time.perf_counter()
+    fn()
+    stream.synchronize()
+    return (time.perf_counter() - start) * 1e6

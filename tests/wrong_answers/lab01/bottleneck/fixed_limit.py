@@ -1,0 +1,2 @@
+def bottleneck(launches, launch_us, kernel_us):
+    return "host" if kernel_us < 10 else "GPU"

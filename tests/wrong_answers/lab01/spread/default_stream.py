@@ -1,0 +1,5 @@
+def spread(kernel, arrays, streams, launches):
+    for i in range(launches):
+        kernel[1, 1](arrays[i % len(streams)])
+    for s in streams:
+        s.synchronize()

@@ -1,0 +1,3 @@
+def spread(kernel, arrays, streams, launches):
+    for s in streams:
+        s.synchronize()
