@@ -133,6 +133,8 @@ def test_importing_loads_no_plots_no_widgets_and_no_gpu_packages():
 
 def test_doctor_lists_what_is_there_and_what_would_mend_it(capsys, monkeypatch):
     monkeypatch.setattr(cli, "find", lambda: machine(cuda_version=(12, 8)))
+    monkeypatch.setattr(cli, "_version", lambda name: "1.0")
+    monkeypatch.setattr(cli, "_kernel", lambda: ("python3 (here)", ""))
     assert cli.main(["doctor"]) == 0
     out = capsys.readouterr().out
     for text in ("GPU", "NVIDIA H200", "580.159.04 (CUDA 12.8)", "cupy-cuda13x", "jupyterlab", "Jupyter kernel", "numpy"):

@@ -192,14 +192,16 @@ def spread(answer) -> None:
     cp, cuda = device.cp, device.cuda
 
     @cuda.jit
-    def nap(x):
-        cuda.nanosleep(800_000)
+    def nap(x):  # x[1] times as long as a nap: so that one stream is busy long after the others
+        for _ in range(int(x[1])):
+            cuda.nanosleep(800_000)
         x[0] += 1
 
-    for width, launches in ((2, 8), (3, 7), (4, 4)):
+    for launches, naps in ((8, (1, 8)), (7, (8, 1, 1)), (4, (1, 1, 8, 1))):
+        width = len(naps)
         cupy_streams = [cp.cuda.Stream(non_blocking=True) for _ in range(width)]
         streams = [cuda.external_stream(s.ptr) for s in cupy_streams]
-        memory = [cp.zeros(1, dtype=cp.float32) for _ in range(width)]
+        memory = [cp.asarray([0, n], dtype=cp.float32) for n in naps]
         arrays = [cuda.as_cuda_array(x, sync=False) for x in memory]
         nap[1, 1, streams[0]](arrays[0])  # compiles
         cp.cuda.Device().synchronize()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from .recording import Point, Recording
 from .sweeps import GRID_KERNEL_US, GRID_LAUNCHES, Sweeps, run_cases
 
 CPP_COLD = 0.25  # how much less than Python a long wait costs C++, which has no interpreter to go cold (from the recording)
-HELD_OUT_LAUNCHES = (2, 8, 32, 128, 2048)  # of the ladder and the phases
+HELD_OUT_LAUNCHES = (2, 8, 32, 128)  # of the ladder and the phases
 
 
 def is_held_out(point: Point) -> bool:
@@ -25,7 +25,7 @@ def is_held_out(point: Point) -> bool:
     if point.sweep in ("copies", "elementwise"):
         return point.nbytes in (64, 2 * 64, 4096, 2 * 4096)
     rules: dict[str, Callable[[], bool]] = {
-        "ladder": lambda: point.launches in HELD_OUT_LAUNCHES,
+        "ladder": lambda: point.launches in (*HELD_OUT_LAUNCHES, 2048),
         "phases": lambda: point.launches in HELD_OUT_LAUNCHES or (point.what == "capture" and point.launches == 64),
         "streams": lambda: point.launches == 512 or point.streams > 1,
         "one stream": lambda: point.launches in (64, 512),
@@ -69,8 +69,9 @@ class _Fit:
         sync_return = tail - latency - overhead
         launch = {api: self._launch(api) for api in dict.fromkeys(p.api for p in ladder)}
         base = self._argument("1 array")
-        alone = self._alone()
-        waited = {"cupy": self._after_wait("replay", alone), "cpp": self._after_wait("replay", alone, CPP_COLD)}
+        waits = {"cupy": self._after_wait("replay", 0.0), "cpp": self._after_wait("replay", 0.0, CPP_COLD)}
+        replay_host = {"cupy": self._replay_host("rawkernel", waits["cupy"])}
+        replay_host["cpp"] = self._replay_host("cpp", waits["cpp"]) if "cpp" in launch else replay_host["cupy"]
         r = self.recording
         return Costs(
             gpu=r.gpu,
@@ -95,12 +96,10 @@ class _Fit:
             instantiate=self._phase("instantiate"),
             first_launch_host=self._phase("first launch"),
             first_launch_start=self._first_start(node, sync_return),
-            replay_after_wait=waited,
-            replay_host={
-                "cpp": self._replay_host(self._cpp_replays(), waited["cpp"]),
-                "cupy": self._replay_host(self.points("phases", "replay"), waited["cupy"]),
-            },
-            graph_latency_us=max(0.0, replay_tail - sync_return),
+            replay_host=replay_host,
+            replay_after_wait=waits,
+            replay_queued_saves=self._queued_saves(replay_host["cupy"]),
+            graph_latency_us=max(0.0, replay_tail - replay_host["cupy"](64) - sync_return),
             graph_gap_us=self._graph_gap(node),
             pool_alloc_us=self.primitive("pool allocation"),
             cuda_malloc_us=self.primitive("cudaMalloc"),
@@ -126,10 +125,12 @@ class _Fit:
 
     def _after_wait(self, what: str, least: float, scale: float = 1.0) -> Knots:
         """What the first call costs more after a wait: `least` after the shortest; from there as recorded, scaled."""
-        points = sorted((p for p in self.points("waits", what) if p.launches == 1), key=lambda p: p.kernel_us)
-        base = points[0].host_us.median_us
-        rise = np.maximum.accumulate([max(0.0, p.host_us.median_us - base) for p in points])
-        return Knots(tuple(float(p.kernel_us) for p in points), tuple(least + scale * float(x) for x in rise))
+        points = self.points("waits", what)
+        waits = sorted({p.kernel_us for p in points})
+        shortest = {p.launches: p.host_us.median_us for p in points if p.kernel_us == waits[0]}
+        rise = [statistics.mean(p.host_us.median_us - shortest[p.launches] for p in points if p.kernel_us == w) for w in waits]
+        rise = np.maximum.accumulate(np.maximum(rise, 0.0))
+        return Knots(tuple(float(w) for w in waits), tuple(least + scale * float(x) for x in rise))
 
     def _argument(self, arguments: str) -> float:
         point = self.points("arguments", "loop", arguments=arguments)[0]
@@ -148,11 +149,11 @@ class _Fit:
 
     @staticmethod
     def _replay_line(points: Iterable[Point]) -> tuple[float, float]:
-        """From replays: what each node takes beyond its kernel's body, and what a replay takes beyond host time and nodes."""
-        points = [p for p in points if p.launches > 1 and p.host_us is not None]
+        """From replays: what each node takes beyond its kernel's body, and what a replay takes beyond its nodes."""
+        points = [p for p in points if p.launches > 1]
         n = np.array([p.launches for p in points], dtype=float)
         total = np.array([p.total_us.median_us for p in points])
-        rest = total - np.array([p.host_us.median_us + p.launches * p.kernel_us for p in points])
+        rest = total - n * np.array([p.kernel_us for p in points])
         per_node, tail = _relative_fit(np.column_stack([n, np.ones_like(n)]), rest, total)
         return float(per_node), float(tail)
 
@@ -183,26 +184,16 @@ class _Fit:
         points = self.points("phases", what)
         return Knots(tuple(float(p.launches) for p in points), tuple(p.host_us.median_us for p in points))
 
-    def _alone(self) -> float:
-        """What a replay costs the host more when nothing was launched just before it."""
-        extra = []
-        for n in (16, 64):
-            queued = self.points("replays", "replay", launches=n, replays=100)[0]
-            single = self.points("phases", "replay", launches=n)[0]
-            extra.append(single.host_us.median_us - queued.host_us.median_us / queued.replays)
-        return max(0.0, statistics.median(extra))
+    def _replay_host(self, api: str, wait: Knots) -> Knots:
+        """What a replay costs the host after a wait of 10 µs, against its nodes."""
+        points = self.points("phases", "replay", api=api)
+        costs = [p.host_us.median_us - wait(p.total_us.median_us - p.host_us.median_us) for p in points]
+        return Knots(tuple(float(p.launches) for p in points), tuple(float(x) for x in np.maximum.accumulate(costs)))
 
-    def _cpp_replays(self) -> list[Point]:
-        """One point a launch count, of the shortest kernels; those of CuPy where there was no C++ compiler."""
-        points = self.recording.select(sweep="duration", what="replay", api="cpp", kernel_us=1)
-        return points or self.points("phases", "replay")
-
-    @staticmethod
-    def _replay_host(points: Sequence[Point], waited: Knots) -> Knots:
-        """What a replay costs the host in a row of them: what a single one costs, less what the wait before it added."""
-        costs = [p.host_us.median_us - waited(p.total_us.median_us - p.host_us.median_us) for p in points]
-        rising = np.maximum.accumulate(np.maximum(costs, 0.1))
-        return Knots(tuple(float(p.launches) for p in points), tuple(float(x) for x in rising))
+    def _queued_saves(self, alone: Knots) -> Knots:
+        points = self.points("replays", "replay", replays=100)
+        saves = [max(0.0, alone(p.launches) - p.host_us.median_us / p.replays) for p in points]
+        return Knots(tuple(float(p.launches) for p in points), tuple(saves))
 
     def _copies(self, what: str) -> Knots:
         points = self.points("copies", what)

@@ -33,7 +33,7 @@ LONG_US = 30_000  # of device time: longer runs are sampled a few times only, to
 QUEUE = 1500  # launches that no stream's queue holds
 GRID_LAUNCHES = (1, 4, 16, 64, 256, 1024, 2048, 4096)
 GRID_KERNEL_US = (1, 2, 5, 10, 20, 50, 100, 200, 500)
-GRID_MOST_US = 250_000  # longer points would take most of the recording and say nothing new
+GRID_MOST_US = 60_000  # longer points would take most of the recording and say nothing new
 STREAMS = (1, 2, 4, 8)
 CAPTURE_LAUNCHES = (1, 16, 64, 256, 1024, 4096)
 COPY_BYTES = tuple(4**k for k in range(1, 14))  # 4 bytes to 64 MiB
@@ -57,6 +57,11 @@ class Case:
         """Whether the host's own speed hardly matters to it."""
         return self.estimate_us > 100_000
 
+    @property
+    def enough(self) -> int:
+        """How many samples on a quiet host will do."""
+        return 5 if self.estimate_us <= LONG_US else 3
+
     def rounds(self, most: int) -> int:
         """Long cases vary less: fewer rounds are enough."""
         return min(most, 2 if self.is_long else 5 if self.estimate_us > LONG_US else most)
@@ -64,7 +69,7 @@ class Case:
     def samples(self) -> list[tuple[float, Sample]]:
         """The samples of one round (more if it is short), each with the calibration loop's time around it (µs)."""
         (self.warm_up or self.sample)()
-        times = 9 if self.estimate_us < 1000 else 4 if self.estimate_us < 20_000 else 1
+        times = 15 if self.estimate_us < 1000 else 4 if self.estimate_us < 20_000 else 1
         return [_calibrated(self.sample) for _ in range(times)]
 
 
@@ -158,7 +163,7 @@ class Sweeps:
         return Case(point, make(point.kernel_us), estimate_us, make(0) if estimate_us > LONG_US else None)
 
     def _loop(self, api: str, n: int, us: float = 0, width: int = 1, device: bool = False) -> Callable[[], Sample]:
-        blocks = n > QUEUE  # then the device decides the host's time too
+        blocks = n > QUEUE * width  # then the device decides the host's time too
         takes_long = n * us / width > LONG_US
 
         def sample() -> Sample:
@@ -179,7 +184,7 @@ class Sweeps:
             work = self._work(api, us)
             times = work.run_replays(graph, self.stream, replays)
             out = {"total_us": times.total_us}
-            if n * us <= LONG_US:
+            if us == 0:  # it is the same for longer kernels, but for what the wait before adds: see waits()
                 out["host_us"] = times.host_us
             if replays == 1 and n * us <= LONG_US:
                 out["device_us"] = self._between_events(lambda: graph.launch(self.stream))
@@ -215,6 +220,10 @@ class Sweeps:
 
     def phases(self) -> Iterator[Case]:
         """Capture, instantiation, first launch and replay against the number of launches."""
+        for api in self._grid_apis:
+            for n in LADDER:
+                point = Point("phases", "replay", api, n, streams=2)
+                yield Case(point, self._replay(api, n), n * 3)
         work = self.device.work("rawkernel")
         for n in LADDER:
             latest: dict[str, Any] = {}
@@ -237,12 +246,13 @@ class Sweeps:
 
             for what, sample in (("end capture", end), ("instantiate", instantiate), ("first launch", first)):
                 yield Case(Point("phases", what, "rawkernel", n), sample, n * 12)
-            yield Case(Point("phases", "replay", "rawkernel", n, streams=2), self._replay("rawkernel", n), n * 3)
 
     def captures(self) -> Iterator[Case]:
         """Recording n launches into a capture, for each API."""
         for api in self.device.apis:
             for n in CAPTURE_LAUNCHES:
+                if n > 1024 and api not in ("cpp", "rawkernel", "numba"):
+                    continue
 
                 def sample(api=api, n=n) -> Sample:
                     work = self.device.work(api)
@@ -278,19 +288,18 @@ class Sweeps:
                 return {"host_us": times.host_us}
 
             yield Case(Point("waits", "loop", "rawkernel", 1, wait_us), loop, 2 * wait_us)
-            for n in (1, 64):
 
-                def replay(wait=wait, n=n) -> Sample:
-                    graph = self._graph("rawkernel", n)
-                    wait()
-                    start = self.device.now_us()
-                    graph.launch(self.stream)
-                    elapsed = self.device.now_us() - start
-                    self.device.work("rawkernel").set_kernel_us(0)
-                    self.stream.synchronize()
-                    return {"host_us": elapsed}
+            def replay(wait=wait) -> Sample:
+                graph = self._graph("rawkernel", 64)
+                wait()
+                start = self.device.now_us()
+                graph.launch(self.stream)
+                elapsed = self.device.now_us() - start
+                self._work("rawkernel", 0)
+                self.stream.synchronize()
+                return {"host_us": elapsed}
 
-                yield Case(Point("waits", "replay", "rawkernel", n, wait_us), replay, 2 * wait_us)
+            yield Case(Point("waits", "replay", "rawkernel", 64, wait_us), replay, 2 * wait_us)
 
     # -- arguments, copies, primitives --------------------------------------------------------------------------------
 
@@ -426,7 +435,6 @@ def _argument_kernels(cuda) -> dict[str, Any]:
 
 
 SLOW_HOST = 1.2  # times the fastest tenth of the calibrations
-ENOUGH = 5  # samples of a short case
 
 
 def run_cases(
@@ -434,13 +442,12 @@ def run_cases(
 ) -> tuple[Point, ...]:
     """Samples every case in `rounds` rounds (fewer for long ones) and returns their points, timed.
 
-    Samples taken while the host was slow are dropped; a short case with fewer than five left is sampled again, up to three
-    times as often.
+    Samples taken while the host was slow are dropped; a case that is not long and has too few left is sampled again, once.
     """
     order = random.Random(seed)
     taken: list[list[tuple[float, Sample]]] = [[] for _ in cases]
     todo = [(i, case.rounds(rounds)) for i, case in enumerate(cases)]
-    for _ in range(3):
+    for _ in range(2):
         plan: list[int] = []
         for k in range(rounds):
             this = [i for i, most in todo if k < most]
@@ -452,7 +459,7 @@ def run_cases(
         todo = [
             (i, rounds)
             for i, case in enumerate(cases)
-            if rounds > 1 and not case.is_long and sum(c <= limit for c, _ in taken[i]) < ENOUGH
+            if rounds > 1 and not case.is_long and sum(c <= limit for c, _ in taken[i]) < case.enough
         ]
         if not todo:
             break
@@ -467,8 +474,8 @@ def _fastest(taken: Sequence[Sequence[tuple[float, Sample]]]) -> float:
 def _point(case: Case, samples: Sequence[tuple[float, Sample]], limit: float) -> Point:
     """The case's point, from its samples on a quiet host; from its quietest few where there were hardly any."""
     quiet = [s for c, s in samples if c <= limit or case.is_long]
-    if len(quiet) < min(ENOUGH, len(samples)):
-        quiet = [s for _, s in sorted(samples, key=lambda cs: cs[0])[:ENOUGH]]
+    if len(quiet) < min(case.enough, len(samples)):
+        quiet = [s for _, s in sorted(samples, key=lambda cs: cs[0])[: case.enough]]
     return replace(case.point, **{name: Stat.of([s[name] for s in quiet]) for name in quiet[0]})
 
 

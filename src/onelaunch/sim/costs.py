@@ -66,8 +66,9 @@ class Costs:
     instantiate: Knots
     first_launch_host: Knots  # the first launch of an executable graph uploads it
     first_launch_start: Knots  # from that call to the start of its first node
-    replay_after_wait: Mapping[str, Knots]  # what a replay costs the host more after a wait, by caller
-    replay_host: Mapping[str, Knots]  # against nodes, by caller: cpp or cupy
+    replay_host: Mapping[str, Knots]  # a replay after a wait of 10 µs, against nodes, by caller: cpp or cupy
+    replay_after_wait: Mapping[str, Knots]  # against the wait: what a replay after a longer one costs the host more
+    replay_queued_saves: Knots  # against nodes: what a replay right behind a launch costs the host less
     graph_latency_us: float  # from the end of a replay's host call to the start of its first node
     graph_gap_us: float  # between two replays queued behind each other
     pool_alloc_us: float

@@ -324,12 +324,17 @@ class Gpu:
             ready_us = self.now_us + self.costs.first_launch_start(nodes)
             self.charge(self.costs.first_launch_host(nodes), "graph launch (first)")
         else:
-            waited = 0.0 if self._waited_us is None else self.costs.replay_after_wait[caller](self._waited_us)
-            self.charge(self.costs.replay_host[caller](nodes) + waited, "graph launch")
+            self.charge(self._replay_host_us(nodes, caller), "graph launch")
             ready_us = self.now_us + self.costs.graph_latency_us
         self.submit(stream, executable, ready_us)
         executable.launches += 1
         self._waited_us = None
+
+    def _replay_host_us(self, nodes: int, caller: str) -> float:
+        alone = self.costs.replay_host[caller](nodes)
+        if self._waited_us is None:
+            return max(0.1, alone - self.costs.replay_queued_saves(nodes))
+        return alone + self.costs.replay_after_wait[caller](self._waited_us)
 
     # -- memory -------------------------------------------------------------------------------------------------------
 
