@@ -5,9 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import statistics
+import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from onelaunch.device.simulated import SimulatedDevice
 from onelaunch.measure import Point, Recording, RecordingError, Stat, measure, sweeps
 from onelaunch.measure.calibrate import calibrate, is_held_out, judge
 from onelaunch.measure.comparison import Comparison, Slopes
@@ -15,6 +19,10 @@ from onelaunch.measure.recording import SHIPPED, point_from_json, point_to_json
 from onelaunch.measure.sweeps import Case, Sweeps, run_cases
 from onelaunch.sim import gpu as sim_gpu
 from onelaunch.sim.costs import Costs
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+
+from merge_recordings import merge
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +184,7 @@ def test_samples_of_a_slow_host_are_thrown_away(monkeypatch):
 
     monkeypatch.setattr(sweeps, "_calibrated", calibrated)
     (point,) = run_cases([Case(Point("x", "y"), lambda: {"host_us": 10.0}, 10)], rounds=4)
-    assert point.host_us == Stat(10.0, 0.0, 18)
+    assert point.host_us == Stat(10.0, 0.0, next(calls) // 2)
 
 
 def test_a_case_with_few_quiet_samples_is_sampled_again(monkeypatch):
@@ -233,9 +241,45 @@ def test_the_shipped_costs_are_the_fit_of_the_shipped_recording(recording):
             assert shipped[name] == pytest.approx(value, rel=1e-3, abs=1e-6), name
 
 
-def test_a_recording_without_a_sweep_cannot_be_fitted(recording):
-    from dataclasses import replace
+def test_the_fit_finds_a_known_device_again():
+    """Recorded on the simulated device, the fit gives back the costs that the recording was made with."""
+    truth = Costs.load()
+    before = sim_gpu.swap(sim_gpu.Gpu(truth))
+    try:
+        device = SimulatedDevice()
+        points = tuple(p for cases in Sweeps(device).stages() for p in run_cases(cases, rounds=1))
+        made = Recording("known", "none", "2026-12-01", {}, {}, points)
+    finally:
+        sim_gpu.swap(before)
+    found = calibrate(made)
+    for name in ("kernel_overhead_us", "second_stream_us", "stream_gap_us", "numba_array_us", "numba_scalar_us"):
+        assert getattr(found, name) == pytest.approx(getattr(truth, name), rel=0.02, abs=0.01), name
+    for api, cost in truth.launch.items():
+        assert found.launch[api].per_launch_us == pytest.approx(cost.per_launch_us, rel=0.01), api
+    assert found.queue_depth == pytest.approx(truth.queue_depth, abs=3)
+    assert found.sync_return_us + found.launch_latency_us == pytest.approx(
+        truth.sync_return_us + truth.launch_latency_us, rel=0.05
+    )
 
+
+def test_merging_takes_whole_timings_of_one_session():
+    def session(total, spread):
+        point = Point("ladder", "loop", "cpp", 1, total_us=Stat(total, spread, 9))
+        return Recording("G", "1", "2026-12-01", {"a": "1"}, {"cores": 2}, (point,))
+
+    merged = merge([session(10.0, 1.0), session(99.0, 9.0), session(12.0, 2.0)])
+    assert merged.points[0].total_us == Stat(12.0, 2.0, 9)
+    assert merge([session(10.0, 5.0), session(12.0, 0.1)]).points[0].total_us == Stat(12.0, 0.1, 9)
+    assert merged.host == {"cores": 2, "sessions": 3}
+
+
+def test_recordings_of_different_machines_are_not_merged():
+    one = Recording("G", "1", "2026-12-01", {}, {}, (Point("a", "b", total_us=Stat(1, 0, 1)),))
+    with pytest.raises(ValueError, match="driver is 1, not 2"):
+        merge([one, replace(one, driver="2")])
+
+
+def test_a_recording_without_a_sweep_cannot_be_fitted(recording):
     part = replace(recording, points=tuple(p for p in recording.points if p.sweep != "copies"))
     with pytest.raises(ValueError, match="no points of sweep 'copies'"):
         calibrate(part)

@@ -60,8 +60,8 @@ class _Fit:
         alone_in_process, _ = self._replay_line(self.points("one stream", "replay"))
         shortest, _ = self._replay_line(self.points("phases", "replay"))
         second_stream = shortest - alone_in_process
-        node, replay_tail = self._replay_line([*self.points("duration", "replay"), *self.points("phases", "replay")])
-        overhead = node - second_stream
+        _, replay_tail = self._replay_line([*self.points("duration", "replay"), *self.points("phases", "replay")])
+        node, overhead = shortest, alone_in_process
         # The way there and back: from the end of a launch call to the end of synchronize, less the kernel.
         ladder = [p for p in self.points("ladder", "loop") if p.launches < 512]
         tail = statistics.median(p.total_us.median_us - p.host_us.median_us for p in ladder)
@@ -72,6 +72,7 @@ class _Fit:
         waits = {"cupy": self._after_wait("replay", 0.0), "cpp": self._after_wait("replay", 0.0, CPP_COLD)}
         replay_host = {"cupy": self._replay_host("rawkernel", waits["cupy"])}
         replay_host["cpp"] = self._replay_host("cpp", waits["cpp"]) if "cpp" in launch else replay_host["cupy"]
+        graph_latency = max(0.0, replay_tail - replay_host["cupy"](64) - sync_return)
         r = self.recording
         return Costs(
             gpu=r.gpu,
@@ -91,6 +92,7 @@ class _Fit:
             sync_return_us=sync_return,
             sync_idle_us=self.primitive("synchronize idle"),
             event_record_us=self.primitive("event record"),
+            event_gap_us=self._event_gap(replay_host["cupy"], graph_latency - latency, overhead, second_stream),
             begin_capture_us=self.primitive("begin capture"),
             end_capture=self._phase("end capture"),
             instantiate=self._phase("instantiate"),
@@ -98,8 +100,9 @@ class _Fit:
             first_launch_start=self._first_start(node, sync_return),
             replay_host=replay_host,
             replay_after_wait=waits,
+            replay_after_kernels_us=self._after_kernels(replay_host["cupy"]),
             replay_queued_saves=self._queued_saves(replay_host["cupy"]),
-            graph_latency_us=max(0.0, replay_tail - replay_host["cupy"](64) - sync_return),
+            graph_latency_us=graph_latency,
             graph_gap_us=self._graph_gap(node),
             pool_alloc_us=self.primitive("pool allocation"),
             cuda_malloc_us=self.primitive("cudaMalloc"),
@@ -112,6 +115,8 @@ class _Fit:
 
     def _launch(self, api: str) -> LaunchCost:
         points = self.points("ladder", "loop", api=api)
+        if api == "rawkernel":  # a single launch after a short wait, which the waits sweep measured as well
+            points += [p for p in self.points("waits", "loop") if p.kernel_us == 10]
         n = np.array([p.launches for p in points], dtype=float)
         host = np.array([p.host_us.median_us for p in points])
         cold, per_launch = (max(0.0, float(x)) for x in _relative_fit(np.column_stack([np.ones_like(n), n]), host))
@@ -189,6 +194,20 @@ class _Fit:
         points = self.points("phases", "replay", api=api)
         costs = [p.host_us.median_us - wait(p.total_us.median_us - p.host_us.median_us) for p in points]
         return Knots(tuple(float(p.launches) for p in points), tuple(float(x) for x in np.maximum.accumulate(costs)))
+
+    def _after_kernels(self, alone: Knots) -> float:
+        """From replays that followed a kernel launch and a short wait."""
+        points = [p for p in self.points("waits", "replay") if p.kernel_us <= 100]
+        return max(0.0, statistics.mean(p.host_us.median_us - alone(p.launches) for p in points))
+
+    def _event_gap(self, host: Knots, latency: float, overhead: float, second_stream: float) -> float:
+        """From the device times of replays of few nodes: what the events around them see beyond the nodes."""
+        gaps = []
+        for p in self.points("phases", "replay", api="rawkernel"):
+            if p.launches <= 64:
+                nodes = p.launches * (overhead + second_stream) - second_stream
+                gaps.append(p.device_us.median_us - host(p.launches) - latency - nodes)
+        return max(0.0, statistics.median(gaps))
 
     def _queued_saves(self, alone: Knots) -> Knots:
         points = self.points("replays", "replay", replays=100)

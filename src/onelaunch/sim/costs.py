@@ -61,6 +61,7 @@ class Costs:
     sync_return_us: float  # from the end of the work to the return of synchronize
     sync_idle_us: float  # synchronize with nothing to wait for
     event_record_us: float
+    event_gap_us: float  # from the end of work to the event behind it
     begin_capture_us: float
     end_capture: Knots  # against nodes
     instantiate: Knots
@@ -68,6 +69,7 @@ class Costs:
     first_launch_start: Knots  # from that call to the start of its first node
     replay_host: Mapping[str, Knots]  # a replay after a wait of 10 µs, against nodes, by caller: cpp or cupy
     replay_after_wait: Mapping[str, Knots]  # against the wait: what a replay after a longer one costs the host more
+    replay_after_kernels_us: float  # what a replay costs the host more when it last launched a kernel, not a graph
     replay_queued_saves: Knots  # against nodes: what a replay right behind a launch costs the host less
     graph_latency_us: float  # from the end of a replay's host call to the start of its first node
     graph_gap_us: float  # between two replays queued behind each other

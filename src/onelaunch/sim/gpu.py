@@ -58,6 +58,7 @@ class Gpu:
         self._active: dict[int, Stream] = {}
         self.node_gap_us = 0.0  # between two nodes of a graph
         self._waited_us: float | None = 0.0  # the host's last wait, until the next launch
+        self._last_was_graph = False
         self._created = 0
 
     # -- the host's clock ---------------------------------------------------------------------------------------------
@@ -78,6 +79,7 @@ class Gpu:
         if self._waited_us is not None:
             extra_us += cost.after_wait(self._waited_us)
             self._waited_us = None
+        self._last_was_graph = False
         self.charge(cost.per_launch_us + extra_us, "launch")
 
     # -- streams ------------------------------------------------------------------------------------------------------
@@ -329,12 +331,14 @@ class Gpu:
         self.submit(stream, executable, ready_us)
         executable.launches += 1
         self._waited_us = None
+        self._last_was_graph = True
 
     def _replay_host_us(self, nodes: int, caller: str) -> float:
         alone = self.costs.replay_host[caller](nodes)
         if self._waited_us is None:
             return max(0.1, alone - self.costs.replay_queued_saves(nodes))
-        return alone + self.costs.replay_after_wait[caller](self._waited_us)
+        other = 0.0 if self._last_was_graph else self.costs.replay_after_kernels_us
+        return alone + other + self.costs.replay_after_wait[caller](self._waited_us)
 
     # -- memory -------------------------------------------------------------------------------------------------------
 

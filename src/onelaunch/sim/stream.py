@@ -56,6 +56,9 @@ class RecordOp(Op):
         self.stream = stream
         self.time_us: float | None = None
 
+    def gap_us(self, gpu: Gpu) -> float:
+        return gpu.costs.event_gap_us
+
     def run(self, gpu: Gpu, start: float) -> float:
         self.time_us = start
         return start
