@@ -196,7 +196,10 @@ def test_a_canvas_keeps_few_bitmaps():
     assert len(canvas._with_axes) == Canvas.KEPT
 
 
-@pytest.mark.parametrize(("us", "text"), [(0.5, "0.5 µs"), (512, "512 µs"), (2560, "2.56 ms"), (1.2e6, "1.20 s")])
+@pytest.mark.parametrize(
+    ("us", "text"),
+    [(0.5, "0.5 µs"), (99.97, "100 µs"), (512, "512 µs"), (999.7, "1.00 ms"), (2560, "2.56 ms"), (1.2e6, "1.20 s")],
+)
 def test_durations_in_words(us, text):
     assert microseconds(us) == text
 

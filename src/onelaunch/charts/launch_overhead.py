@@ -174,7 +174,7 @@ class LaunchOverheadChart:
             lane.set([(0, busy)] if busy else [])
             text.set_text(f"busy {busy:.0f} % of {microseconds(total)}" if total else "nothing to do")
             inside = busy > 55
-            text.set_x(2 if inside else min(busy + 2, 40))  # the label takes 60 % of the width
+            text.set_x(2 if inside else min(busy + 2, 34))  # the label takes up to 65 % of the width
         return limits
 
     def _draw_timelines(self, view: LaunchOverhead) -> float:

@@ -135,11 +135,11 @@ def encode(rgba: np.ndarray) -> bytes:
 
 def microseconds(us: float) -> str:
     """A duration in words that fit its size: 4.2 µs, 512 µs, 2.56 ms, 1.20 s."""
-    if us >= 1e6:
+    if us >= 999_995:
         return f"{us / 1e6:.2f} s"
-    if us >= 1000:
+    if us >= 999.5:
         return f"{us / 1000:.2f} ms"
-    if us >= 100:
+    if us >= 99.95:
         return f"{us:.0f} µs"
     return f"{us:.1f} µs"
 
