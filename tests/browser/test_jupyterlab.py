@@ -116,6 +116,19 @@ def test_a_reopened_notebook_shows_its_pictures(page, address, name):
     assert page.problems == []
 
 
+def test_the_readmes_command_opens_the_course(page, tmp_path):
+    """`jupyter lab notebooks/00_start_here.ipynb`, as README says it: the page, and the labs that it links to."""
+    for name in ("notebooks", "labs"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    with jupyterlab(tmp_path, "notebooks/00_start_here.ipynb") as url:
+        page.goto(f"{url}/lab/tree/notebooks/00_start_here.ipynb")
+        page.wait_for_selector(".jp-Notebook h1:has-text('Start here')", timeout=60_000)
+        lab = page.request.get(f"{url}/api/contents/labs/lab01_launch_overhead.ipynb?content=0")
+        assert lab.ok
+        assert page.locator(".jp-Dialog").count() == 0
+        assert page.problems == []
+
+
 def test_a_learner_sees_no_instructors_menus(page, address):
     Notebook(page, address, f"notebooks/{NOTEBOOK}")
     menus = page.eval_on_selector_all(".lm-MenuBar-itemLabel", "all => all.map(e => e.textContent)")

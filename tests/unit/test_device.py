@@ -77,6 +77,14 @@ def test_auto_with_a_gpu_that_cannot_be_used_says_why():
     assert "Not live: GPU NVIDIA H200, but numba-cuda is not installed. To mend it: uv run --extra cu13" in device.banner()
 
 
+@pytest.mark.parametrize("name", [n for n, case in CASES.items() if not case[1] and n != "no driver"])
+def test_auto_says_what_is_in_the_way_of_a_gpu_that_was_meant_to_be_used(name):
+    found, _, problem, mend = CASES[name]
+    banner = choose("auto", found).banner()
+    assert problem in banner
+    assert mend in banner
+
+
 def test_live_without_a_gpu_is_refused_with_the_reason():
     with pytest.raises(DeviceUnavailableError, match="ONELAUNCH_DEVICE=live, but no NVIDIA driver"):
         choose("live", Found())

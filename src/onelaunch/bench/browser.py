@@ -32,8 +32,11 @@ def find_chromium() -> str | None:
 
 
 @contextlib.contextmanager
-def jupyterlab(folder: Path) -> Iterator[str]:
-    """A JupyterLab server over `folder` on a free port of this machine; yields its address."""
+def jupyterlab(folder: Path, *arguments: str) -> Iterator[str]:
+    """A JupyterLab server started in `folder`, on a free port of this machine; yields its address.
+
+    Without `arguments` it serves that folder; with some, whatever `jupyter lab` makes of them there.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -41,8 +44,8 @@ def jupyterlab(folder: Path) -> Iterator[str]:
     environment = dict(os.environ, JUPYTERLAB_SETTINGS_DIR=settings, JUPYTERLAB_WORKSPACES_DIR=settings, MPLBACKEND="agg")
     command = [
         sys.executable, "-m", "jupyter", "lab", "--no-browser", f"--port={port}", "--ServerApp.port_retries=0",
-        "--ip=127.0.0.1", "--IdentityProvider.token=", "--ServerApp.password=", f"--ServerApp.root_dir={folder}",
-        "--ServerApp.allow_root=True", "--LabApp.news_url=None",
+        "--ip=127.0.0.1", "--IdentityProvider.token=", "--ServerApp.password=", "--ServerApp.allow_root=True",
+        *(arguments or [f"--ServerApp.root_dir={folder}", "--LabApp.news_url=None"]),
     ]  # fmt: skip
     log = Path(settings) / "server.log"
     with log.open("wb") as output:

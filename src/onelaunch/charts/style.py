@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -131,6 +132,21 @@ def encode(rgba: np.ndarray) -> bytes:
     out = io.BytesIO()
     image.save(out, format="PNG", compress_level=1)
     return out.getvalue()
+
+
+def with_caption(png: bytes, verdict: str, provenance: str) -> bytes:
+    """The picture with two lines of text below it, for viewers that show nothing but the picture."""
+    picture = np.asarray(Image.open(io.BytesIO(png)).convert("RGBA"))
+    _height, width = picture.shape[:2]
+    lines = [*textwrap.wrap(verdict, width // 9), *textwrap.wrap(provenance, width // 8)]
+    strong = len(textwrap.wrap(verdict, width // 9))
+    caption = new_figure(width, 10 + 21 * len(lines))
+    for i, line in enumerate(lines):
+        weight, colour = ("bold", INK) if i < strong else ("normal", QUIET)
+        y = 1 - (14 + 21 * i) / (10 + 21 * len(lines))
+        caption.text(0.015, y, line, fontsize=FONT, weight=weight, color=colour, va="center")
+    caption.canvas.draw()
+    return encode(np.vstack([picture, np.asarray(caption.canvas.buffer_rgba())]))
 
 
 def microseconds(us: float) -> str:

@@ -37,13 +37,14 @@ def choose(wanted: str, found: Found | None = None) -> Device:
     """The device for `wanted` ("live", "sim" or "auto"), given what was found on this machine.
 
     Raises ValueError for another word, DeviceUnavailableError if "live" cannot be had. "auto" falls back to the simulated
-    device, and says why where there is a GPU.
+    device, and says why where a driver or CuPy shows that a GPU was meant to be used.
     """
     if wanted not in CHOICES:
         raise ValueError(f"{VARIABLE}={wanted!r} is not one of {', '.join(CHOICES)}")
     if wanted == "sim":
         return _simulated()
-    diagnosis = diagnose(found or find())
+    found = found or find()
+    diagnosis = diagnose(found)
     if diagnosis.live:
         # Numba warns of every kernel that leaves most of the GPU idle. The course's kernels do so on purpose.
         os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
@@ -53,10 +54,11 @@ def choose(wanted: str, found: Found | None = None) -> Device:
             return LiveDevice()
         except Exception as error:  # whatever a half-installed GPU stack raises, the learner should hear it and go on
             problem = f"the GPU packages are installed, but fail: {type(error).__name__}: {error}"
-            diagnosis = Diagnosis(False, problem, "uv run onelaunch doctor", True)
+            diagnosis = Diagnosis(False, problem, "uv run onelaunch doctor")
     if wanted == "live":
         raise DeviceUnavailableError(f"{VARIABLE}=live, but {diagnosis.problem}. To mend it: {diagnosis.mend}")
-    return _simulated(f"Not live: {diagnosis.problem}. To mend it: {diagnosis.mend}" if diagnosis.has_gpu else "")
+    hoped = found.cupy or found.cuda_version or found.driver_problem  # somebody prepared this machine for a GPU
+    return _simulated(f"Not live: {diagnosis.problem}. To mend it: {diagnosis.mend}" if hoped else "")
 
 
 def _simulated(note: str = "") -> Device:

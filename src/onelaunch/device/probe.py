@@ -34,7 +34,6 @@ class Diagnosis:
     live: bool
     problem: str = ""
     mend: str = ""
-    has_gpu: bool = False
 
 
 def find() -> Found:
@@ -63,21 +62,21 @@ def _diagnose_packages(found: Found) -> Diagnosis:
     major, minor = found.cuda_version
     supports = f"the driver ({found.driver}) supports CUDA {major}.{minor}"
     if major < 12:
-        return Diagnosis(False, f"{supports}, and the course needs CUDA 12 or 13", "update the NVIDIA driver", True)
+        return Diagnosis(False, f"{supports}, and the course needs CUDA 12 or 13", "update the NVIDIA driver")
     extra = "cu13" if major >= 13 else "cu12"
     install = f"uv run --extra {extra} jupyter lab notebooks/00_start_here.ipynb"
     if found.cupy is None:
-        return Diagnosis(False, f"GPU {found.gpus[0]}, but CuPy is not installed", install, True)
+        return Diagnosis(False, f"GPU {found.gpus[0]}, but CuPy is not installed", install)
     needs = 13 if found.cupy == "cupy-cuda13x" else 12
     if needs > major:
-        return Diagnosis(False, f"{supports}, but the installed {found.cupy} needs CUDA {needs}", install, True)
+        return Diagnosis(False, f"{supports}, but the installed {found.cupy} needs CUDA {needs}", install)
     for name in ("numba-cuda", "cuda-core", "cuda-bindings"):
         if name not in found.packages:
-            return Diagnosis(False, f"GPU {found.gpus[0]}, but {name} is not installed", install, True)
+            return Diagnosis(False, f"GPU {found.gpus[0]}, but {name} is not installed", install)
     if tuple(int(x) for x in found.packages["numpy"].split(".")[:2]) >= (2, 5):
         problem = f"numpy {found.packages['numpy']} is installed, and numba-cuda needs numpy < 2.5"
-        return Diagnosis(False, problem, "uv pip install 'numpy<2.5'", True)
-    return Diagnosis(True, has_gpu=True)
+        return Diagnosis(False, problem, "uv pip install 'numpy<2.5'")
+    return Diagnosis(True)
 
 
 def _library(linux: str, windows: str) -> ctypes.CDLL | None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from onelaunch.charts.style import with_caption
+
 _STYLE = {"description_width": "132px"}
 
 
@@ -149,6 +151,7 @@ class Explorer:
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         bundle = dict(self._box._repr_mimebundle_(**kwargs) or {})
-        bundle["image/png"] = base64.b64encode(self._image.value).decode("ascii")
+        picture = with_caption(self._image.value, self.error or self.verdict, self.provenance)
+        bundle["image/png"] = base64.b64encode(picture).decode("ascii")
         bundle["text/plain"] = self.text
         return bundle
