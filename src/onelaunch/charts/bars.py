@@ -15,10 +15,12 @@ from .style import (
     Canvas,
     Lane,
     idle_background,
+    lane_axes,
     microseconds,
     new_figure,
     nice_ceiling,
-    style_axes,
+    row_name,
+    title,
 )
 
 
@@ -27,23 +29,11 @@ class LoopOrGraphChart:
 
     def __init__(self) -> None:
         self.figure = figure = new_figure(860, 230)
-        self._title = figure.text(0.015, 0.9, "", fontsize=FONT + 2, weight="bold", color=INK, va="center")
-        axes = self._axes = style_axes(figure.add_axes((0.13, 0.22, 0.84, 0.56)), x="total time, µs")
-        axes.set_ylim(-0.2, 2.1)
-        axes.set_yticks([])
-        axes.spines["left"].set_visible(False)
+        self._title = title(figure, 0.9)
+        axes = self._axes = lane_axes(figure, (0.13, 0.22, 0.84, 0.56), "total time, µs", -0.2, 2.1)
         self._bars, self._texts = [], []
         for y, text, colour in ((1.15, "launch loop", HOST), (0.05, "graph replay", GRAPH)):
-            axes.text(
-                -0.01,
-                y + 0.35,
-                text,
-                transform=axes.get_yaxis_transform(),
-                ha="right",
-                va="center",
-                fontsize=FONT,
-                color=colour,
-            )
+            row_name(axes, y + 0.35, text, color=colour)
             self._bars.append(Lane(axes, y, 0.7, colour))
             self._texts.append(axes.text(0, y + 0.35, "", va="center", fontsize=FONT + 1, weight="bold", color=INK))
         self._canvas = Canvas(figure, [axes.xaxis], [self._title, *(b.artist for b in self._bars), *self._texts])
@@ -66,11 +56,8 @@ class DecodeBudgetChart:
 
     def __init__(self) -> None:
         self.figure = figure = new_figure(860, 210)
-        self._title = figure.text(0.015, 0.89, "", fontsize=FONT + 2, weight="bold", color=INK, va="center")
-        axes = self._axes = style_axes(figure.add_axes((0.03, 0.24, 0.94, 0.42)), x="milliseconds of one decode step")
-        axes.set_ylim(0, 1)
-        axes.set_yticks([])
-        axes.spines["left"].set_visible(False)
+        self._title = title(figure, 0.89)
+        axes = self._axes = lane_axes(figure, (0.03, 0.24, 0.94, 0.42), "milliseconds of one decode step", 0, 1)
         self._left = idle_background(axes, 0.1, 0.8)
         self._left.set_transform(axes.transData)
         self._bar = Lane(axes, 0.1, 0.8, HOST)
@@ -124,18 +111,13 @@ class WhoPaysChart:
     def __init__(self, labels: Sequence[str]):
         height = 90 + 38 * (len(labels) + 1)
         self.figure = figure = new_figure(860, height)
-        self._title = figure.text(0.015, 1 - 22 / height, "", fontsize=FONT + 2, weight="bold", color=INK, va="center")
-        axes = self._axes = style_axes(
-            figure.add_axes((0.215, 50 / height, 0.755, 1 - 95 / height)), x="host time for each launch, µs", grid=True
-        )
-        axes.set_ylim(-0.5, len(labels) + 0.5)
-        axes.invert_yaxis()
-        axes.set_yticks([])
-        axes.spines["left"].set_visible(False)
+        self._title = title(figure, 1 - 22 / height)
+        place, x = (0.215, 50 / height, 0.755, 1 - 95 / height), "host time for each launch, µs"
+        axes = self._axes = lane_axes(figure, place, x, len(labels) + 0.5, -0.5, grid=True)
         self._bars, self._texts = [], []
         for i, label in enumerate([*labels, "the kernel, on the GPU"]):
             colour = HOST if i < len(labels) else DEVICE
-            axes.text(-0.01, i, label, transform=axes.get_yaxis_transform(), ha="right", va="center", fontsize=FONT)
+            row_name(axes, i, label)
             self._bars.append(Lane(axes, i - 0.34, 0.68, colour))
             self._texts.append(axes.text(0, i, "", va="center", fontsize=FONT, weight="bold", color=INK))
         self._canvas = Canvas(figure, [axes.xaxis], [self._title, *(b.artist for b in self._bars), *self._texts])

@@ -19,10 +19,13 @@ from .style import (
     Canvas,
     Lane,
     idle_background,
+    lane_axes,
     microseconds,
     new_figure,
     nice_ceiling,
+    row_name,
     style_axes,
+    title,
 )
 
 Spans = Sequence[tuple[float, float]]
@@ -67,7 +70,7 @@ class LaunchOverheadChart:
 
     def __init__(self) -> None:
         self.figure = figure = new_figure(960, 560)
-        self._title = figure.text(0.015, 0.965, "", fontsize=FONT + 2, weight="bold", color=INK, va="center")
+        self._title = title(figure, 0.965)
         self._timeline()
         self._curves()
         self._idle()
@@ -76,27 +79,11 @@ class LaunchOverheadChart:
     # -- the parts ----------------------------------------------------------------------------------------------------
 
     def _timeline(self) -> None:
-        axes = self._time = style_axes(self.figure.add_axes((0.135, 0.575, 0.85, 0.335)), x="µs from the first call")
-        axes.set_ylim(-0.35, 4.25)
-        axes.set_yticks([])
-        axes.spines["left"].set_visible(False)
+        axes = self._time = lane_axes(self.figure, (0.135, 0.575, 0.85, 0.335), "µs from the first call", -0.35, 4.25)
         for y, text in ((LOOP_HOST, "host"), (LOOP_GPU, "GPU"), (GRAPH_HOST, "host"), (GRAPH_GPU, "GPU")):
-            axes.text(
-                -0.008, y + LANE_HEIGHT / 2, text, transform=axes.get_yaxis_transform(), ha="right", va="center", fontsize=FONT
-            )
+            row_name(axes, y + LANE_HEIGHT / 2, text)
         for y, text, colour in ((LOOP_GPU, "launch\nloop", HOST), (GRAPH_GPU, "graph\nreplay", GRAPH)):
-            axes.text(
-                -0.145,
-                y + 0.86,
-                text,
-                transform=axes.get_yaxis_transform(),
-                ha="left",
-                va="center",
-                fontsize=FONT,
-                weight="bold",
-                color=colour,
-                linespacing=1.1,
-            )
+            row_name(axes, y + 0.86, text, x=-0.145, ha="left", weight="bold", color=colour, linespacing=1.1)
         for y in (LOOP_GPU, GRAPH_GPU):
             idle_background(axes, y, LANE_HEIGHT)
         self._loop_host = Lane(axes, LOOP_HOST, LANE_HEIGHT, HOST)
@@ -132,16 +119,13 @@ class LaunchOverheadChart:
         self._recorded_name = axes.text(0.985, 0.16, "", ha="right", color=QUIET, transform=axes.transAxes, fontsize=FONT - 2)
 
     def _idle(self) -> None:
-        axes = self._share = style_axes(self.figure.add_axes((0.70, 0.095, 0.285, 0.34)), x="share of the total time, %")
+        axes = self._share = lane_axes(self.figure, (0.70, 0.095, 0.285, 0.34), "share of the total time, %", -0.2, 2.1)
         axes.set_xlim(0, 100)
-        axes.set_ylim(-0.2, 2.1)
-        axes.set_yticks([])
-        axes.spines["left"].set_visible(False)
         axes.set_title("How busy is the GPU?", fontsize=FONT, loc="left", color=INK, pad=4)
         self._busy = []
         self._busy_text = []
         for y, text in ((1.2, "launch loop"), (0.1, "graph replay")):
-            axes.text(-2, y + 0.35, text, ha="right", va="center", fontsize=FONT - 0.5)
+            row_name(axes, y + 0.35, text, x=-0.02, fontsize=FONT - 0.5)
             idle_background(axes, y, 0.7)
             self._busy.append(Lane(axes, y, 0.7, DEVICE))
             self._busy_text.append(

@@ -15,6 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.text import Text
 from PIL import Image
 
 # Okabe and Ito's colour-blind-safe palette, each colour with one role in the whole course.
@@ -48,6 +49,26 @@ def style_axes(axes: Axes, *, x: str = "", y: str = "", grid: bool = False) -> A
         axes.grid(True, which="major", color="#ececec", linewidth=0.8)
         axes.set_axisbelow(True)
     return axes
+
+
+def lane_axes(figure: Figure, place: tuple[float, float, float, float], x: str, low: float, high: float, **style: Any) -> Axes:
+    """Axes for rows of blocks or bars: no scale on the left, rows between the heights `low` and `high`."""
+    axes = style_axes(figure.add_axes(place), x=x, **style)
+    axes.set_ylim(low, high)
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    return axes
+
+
+def row_name(axes: Axes, y: float, text: str, x: float = -0.01, **look: Any) -> Text:
+    """Names a row, to the left of the axes (`x` in widths of the axes, `y` a height in the data)."""
+    look = {"ha": "right", "va": "center", "fontsize": FONT, **look}
+    return axes.text(x, y, text, transform=axes.get_yaxis_transform(), **look)
+
+
+def title(figure: Figure, y: float) -> Text:
+    """The figure's title, still empty, at height `y`."""
+    return figure.text(0.015, y, "", fontsize=FONT + 2, weight="bold", color=INK, va="center")
 
 
 def idle_background(axes: Axes, y: float, height: float) -> Rectangle:
