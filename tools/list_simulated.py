@@ -28,6 +28,10 @@ Known differences from a GPU:
 - `cuda.nanosleep(ns)` sleeps for exactly `ns`; a GPU sleeps for anything from zero to twice as long (PTX ISA, nanosleep).
 - `time` is the host's virtual clock: only CUDA calls and `time.sleep` move it, Python in between is free.
 - The host's cost of a launch depends on the API and its arguments, not on what else the machine is doing.
+- A kernel does all its writing at its end, in one piece; so does a copy. Kernels that run side by side do not slow each other.
+- There is no compiler: what Numba would refuse when it compiles a kernel is raised by the next call that waits.
+- `fill` and `zeros` are kernels (CuPy makes a memset of a zero), and a reduction is one kernel.
+- Errors have the libraries' classes, names and numbers; the sentence behind a driver error is the runtime's.
 """
 
 

@@ -33,9 +33,11 @@ class _Launch(Op):
     def gap_us(self, gpu) -> float:
         return gpu.costs.stream_gap_us
 
-    def run(self, gpu, start: float) -> float:
-        self.op.run(gpu, start)
-        return start + gpu.costs.kernel_us(self.owner.kernel_us)
+    def duration_us(self, gpu) -> float:
+        return gpu.costs.kernel_us(self.owner.kernel_us)
+
+    def effect(self, gpu) -> None:
+        self.op.run(gpu, 0.0)
 
 
 class SimulatedWork(Work):
@@ -93,6 +95,7 @@ class SimulatedWork(Work):
         return self._device.time_calls(issue, stream.synchronize)
 
     def count(self) -> int:
+        cupy_face.cuda.Device().synchronize()
         total = sum(int(x[0]) for x in self._arrays)
         for x in self._arrays:
             x.fill(0)
@@ -177,7 +180,11 @@ class SimulatedDevice(Device):
         return Phases(capture, end, instantiate, first, replay)
 
     def measure_visibility(self, stream: Any) -> float:
-        gpu = sim_gpu.current()
-        visible = gpu.costs.launch_latency_us + gpu.costs.kernel_us()
-        self.work("rawkernel").run(1, [stream])
+        gpu, raw = sim_gpu.current(), sim_gpu.current().stream(stream.ptr)
+        work = self.work("rawkernel")
+        work.prepare([stream])
+        work.issue(1, [stream])
+        start = self.now_us()
+        visible = gpu.drain(raw) - start
+        stream.synchronize()
         return visible

@@ -30,6 +30,7 @@ class Capture:
         self.graph = Graph()
         self.streams = [origin]
         self.valid = True
+        self.ended = False
         origin.capture, origin.capture_tail = self, []
 
     def add(self, stream: Stream, op: Op) -> Node:
@@ -58,12 +59,17 @@ class Capture:
     def end(self) -> Graph:
         """The graph; every stream leaves the capture, whatever its state. Raises the error that cudaStreamEndCapture gives."""
         unjoined = not self._covers(self.origin.capture_tail)
-        for stream in self.streams:
-            stream.capture, stream.capture_tail = None, []
+        self.leave()
         self.require_valid()
         if unjoined:
             raise CUDARuntimeError("cudaErrorStreamCaptureUnjoined")
         return self.graph
+
+    def leave(self) -> None:
+        """Every stream leaves the capture."""
+        self.ended = True
+        for stream in self.streams:
+            stream.capture, stream.capture_tail = None, []
 
     def _covers(self, tail: Iterable[Node]) -> bool:
         seen: set[int] = set()

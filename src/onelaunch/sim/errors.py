@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 # Names, numbers and messages as the CUDA runtime gives them (cudaGetErrorName, cudaGetErrorString; CUDA 13.0).
 RUNTIME_ERRORS: dict[str, tuple[int, str]] = {
     "cudaErrorInvalidValue": (1, "invalid argument"),
@@ -20,6 +22,7 @@ RUNTIME_ERRORS: dict[str, tuple[int, str]] = {
         906,
         "operation would make the legacy stream depend on a capturing blocking stream",
     ),
+    "cudaErrorCapturedEvent": (907, "operation not permitted on an event last recorded in a capturing stream"),
 }
 
 
@@ -35,8 +38,36 @@ class CUDARuntimeError(RuntimeError):
         return type(self), (self.name,)
 
 
+class OutOfMemoryError(MemoryError):
+    """What CuPy raises when the device is full, its own cache emptied."""
+
+    def __init__(self, size: int, total: int):
+        super().__init__(f"Out of memory allocating {size:,} bytes (allocated so far: {total:,} bytes).")
+
+
+# The driver's own name, where it is not the runtime's spelled in the driver's way.
+_DRIVER_NAMES = {
+    "MemoryAllocation": "OUT_OF_MEMORY",
+    "InvalidResourceHandle": "INVALID_HANDLE",
+    "LaunchFailure": "LAUNCH_FAILED",
+}
+
+
+def driver_name(name: str) -> str:
+    """The driver's name for a runtime error: CUDA_ERROR_ILLEGAL_ADDRESS for cudaErrorIllegalAddress."""
+    bare = name.removeprefix("cudaError")
+    return "CUDA_ERROR_" + _DRIVER_NAMES.get(bare, re.sub(r"(?<!^)(?=[A-Z])", "_", bare).upper())
+
+
 class CudaAPIError(RuntimeError):
-    """What Numba raises for a failed driver call."""
+    """What Numba raises for a failed driver call of its own."""
+
+
+class CUDAError(Exception):
+    """What cuda.core raises for a failed driver call; Numba launches its kernels through it."""
+
+    def __init__(self, name: str):
+        super().__init__(f"{driver_name(name)}: {RUNTIME_ERRORS[name][1]}")
 
 
 class NotSimulatedError(AttributeError, NotImplementedError):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -39,9 +41,9 @@ class Trace:
 class Gpu:
     """One device and its host.
 
-    `now_us` is the host's clock: it moves only when an API call is charged or waits. Work waits in its stream and runs
-    when something asks for its result; `_next` always picks the operation that starts first, so effects happen in
-    virtual time, whichever stream they are in.
+    `now_us` is the host's clock: it moves only when an API call is charged or waits. Work waits in its stream until
+    something asks for its result; then operations start and end in the order of virtual time, whichever stream they are in,
+    and each does its work at its end.
     """
 
     def __init__(self, costs: Costs | None = None):
@@ -52,10 +54,13 @@ class Gpu:
         self.legacy = Stream(LEGACY_HANDLE)
         self.streams: dict[int, Stream] = {LEGACY_HANDLE: self.legacy}
         self.trace: Trace | None = None
-        self.fault: BaseException | None = None
+        self.fault: str | None = None  # the name of the error that killed the context
         self.captures: list[Capture] = []
         self._handles = itertools.count(0x55_0000_1000, 0x10)
-        self._active: dict[int, Stream] = {}
+        self._active: dict[int, Stream] = {}  # streams with work queued or running
+        self._coming: list[tuple[float, int, Callable[[float], None]]] = []  # a heap: what ends when
+        self._order = itertools.count()
+        self._error: Exception | None = None
         self.node_gap_us = 0.0  # between two nodes of a graph
         self._waited_us: float | None = 0.0  # the host's last wait, until the next launch
         self._last_was_graph = False
@@ -93,6 +98,9 @@ class Gpu:
         return stream
 
     def destroy_stream(self, stream: Stream) -> None:
+        """What is queued still runs. A capture that the stream is part of is lost."""
+        if stream.capture is not None:
+            self.abandon(stream.capture)
         self.drain(stream)
         self.streams.pop(stream.handle, None)
 
@@ -108,13 +116,11 @@ class Gpu:
 
         Blocks the host's clock while the launch queue is full.
         """
-        if self.fault is not None:
-            raise self.fault
+        self.raise_fault()
         if stream.capture is not None:
             stream.capture.add(stream, op)
             return
-        if stream is self.legacy or (stream.blocking and (self.legacy.pending or self.legacy.free_at > self.now_us)):
-            self._order_with_legacy(stream)
+        self._order_with_legacy(stream)
         self._enqueue(stream, op, ready_us)
 
     def _enqueue(self, stream: Stream, op: Op, ready_us: float | None = None) -> None:
@@ -124,13 +130,25 @@ class Gpu:
         self._active[stream.handle] = stream
 
     def _order_with_legacy(self, stream: Stream) -> None:
-        """The legacy stream waits for every blocking stream's work so far, and they wait for its."""
-        others = (
-            [s for s in self.streams.values() if s.blocking and s is not stream] if stream is self.legacy else [self.legacy]
-        )
+        """The legacy stream waits for every blocking stream's work so far, and they wait for its.
+
+        While a blocking stream captures, that would make the legacy stream depend on the capture: it is refused, and the
+        capture is lost (CUDA Programming Guide, cross-stream dependencies in a capture).
+        """
+        if not stream.blocking:
+            return
+        if stream is self.legacy:
+            captures = [c for c in self.captures if any(s.blocking for s in c.streams)]
+            for capture in captures:
+                capture.valid = False
+            if captures:
+                raise CUDARuntimeError("cudaErrorStreamCaptureImplicit")
+            others = [s for s in self.streams.values() if s.blocking and s is not stream]
+        else:
+            others = [self.legacy]
         for other in others:
-            if other.pending or other.free_at > self.now_us:
-                record = RecordOp(other)
+            if other.has_work(self.now_us):
+                record = RecordOp()
                 self._enqueue(other, record)
                 self._enqueue(stream, WaitOp(record))
 
@@ -143,81 +161,133 @@ class Gpu:
                 return
             if ends:
                 self.now_us = ends.popleft()
-            else:
-                self._run_next()
+            elif not self._step():
+                return
 
     # -- the device's time --------------------------------------------------------------------------------------------
 
+    def at(self, us: float, callback: Callable[[float], None]) -> None:
+        """Calls `callback(us)` when the device's time has come to `us`."""
+        heapq.heappush(self._coming, (us, next(self._order), callback))
+
+    def perform(self, op: Op, start: float, end: float, stream: int = 0) -> None:
+        """Does what an operation does, at its end; what goes wrong is kept for the host's next call."""
+        if self.fault is None:
+            try:
+                op.effect(self)
+            except Exception as error:
+                self._went_wrong(error, op)
+        if self.trace is not None:
+            self.trace.on_device(op, start, end, stream)
+
     def _start_of(self, stream: Stream) -> float | None:
-        """When the stream's next operation would start; None while it waits for another stream."""
+        """When the stream's next operation would start; None while it waits for something that has no time yet."""
         ready_us, op = stream.pending[0]
         start = max(ready_us, stream.free_at + op.gap_us(self))
-        if isinstance(op, WaitOp):
+        if type(op) is WaitOp:
             if op.record.time_us is None:
                 return None
             start = max(start, op.record.time_us)
+        elif type(op) is GraphExec:
+            if op.running:
+                return None
+            start = max(start, op.free_at)
         return start
 
-    def _next(self) -> tuple[float, Stream] | None:
+    def _step(self, until: float = math.inf) -> bool:
+        """The next thing that happens on the device, if it does by `until`: an operation starts, or one ends."""
         best: tuple[float, Stream] | None = None
         for stream in self._active.values():
-            start = self._start_of(stream)
-            if start is not None and (best is None or start < best[0]):
+            if stream.busy is None and (start := self._start_of(stream)) is not None and (best is None or start < best[0]):
                 best = (start, stream)
-        return best
-
-    def _run_next(self, until: float = float("inf")) -> bool:
-        """Runs the one operation that starts first, if it starts by `until`."""
-        best = self._next()
+        if self._coming and (best is None or self._coming[0][0] <= best[0]):
+            if self._coming[0][0] > until:
+                return False
+            us, _, callback = heapq.heappop(self._coming)
+            callback(us)
+            return True
         if best is None or best[0] > until:
             return False
-        start, stream = best
-        _, op = stream.pending.popleft()
-        if not stream.pending:
-            del self._active[stream.handle]
-        if self.fault is not None:
-            end = start  # the context is dead: nothing runs any more
-        else:
-            try:
-                end = op.run(self, start)
-            except Exception as error:
-                self.fault, end = error, start
-        stream.free_at = end
-        if op.occupies_queue:
-            stream.ends.append(end)
-        if self.trace is not None:
-            self.trace.on_device(op, start, end, stream.handle)
+        self._begin(*best)
         return True
 
+    def _begin(self, start: float, stream: Stream) -> None:
+        _, op = stream.pending.popleft()
+        if not op.occupies_queue:  # a mark takes no time
+            stream.free_at = op.run(self, start)
+            self._settle(stream)
+            return
+        stream.busy = op
+        if type(op) is GraphExec:
+            op.begin(self, start, lambda end: self._end(stream, end))
+        else:
+            self.at(start + op.duration_us(self), lambda end: self._finish(stream, op, start, end))
+
+    def _finish(self, stream: Stream, op: Op, start: float, end: float) -> None:
+        self.perform(op, start, end, stream.handle)
+        self._end(stream, end)
+
+    def _end(self, stream: Stream, end: float) -> None:
+        stream.busy, stream.free_at = None, end
+        stream.ends.append(end)
+        self._settle(stream)
+
+    def _settle(self, stream: Stream) -> None:
+        if not stream.pending and stream.busy is None:
+            self._active.pop(stream.handle, None)
+
     def run_until(self, us: float) -> None:
-        """Runs everything that starts by `us`."""
-        while self._run_next(us):
+        """Lets the device's time come to `us`."""
+        while self._step(us):
             pass
 
     def drain(self, stream: Stream) -> float:
         """Runs `stream` dry; returns when its last operation ends."""
-        while stream.pending:
-            if len(self._active) == 1 and self.trace is None and self.fault is None:
+        while stream.pending or stream.busy is not None:
+            if len(self._active) == 1 and not self._coming and self.trace is None and self.fault is None:
                 self._run_alone(stream)
-            else:
-                self._run_next()
+            elif not self._step():
+                raise RuntimeError(f"{stream!r} waits for something that will never happen")  # a fault of the simulator
         return stream.free_at
 
     def _run_alone(self, stream: Stream) -> None:
-        """`drain` for the one stream that has work: the same order and times as `_run_next`, without the search."""
+        """`drain` for the one stream that has work: the same order and times as `_step`, without the search."""
         pending, ends, free_at = stream.pending, stream.ends, stream.free_at
-        del self._active[stream.handle]
         try:
-            while pending:
+            while pending and self.fault is None:
                 ready_us, op = pending.popleft()
                 start = free_at + op.gap_us(self)
-                free_at = op.run(self, start if start > ready_us else ready_us)
+                if ready_us > start:
+                    start = ready_us
+                if type(op) is GraphExec and op.free_at > start:
+                    start = op.free_at
+                try:
+                    free_at = op.run(self, start)
+                except Exception as error:
+                    free_at = start
+                    self._went_wrong(error, op)
                 if op.occupies_queue:
                     ends.append(free_at)
-        except Exception as error:
-            self.fault = error
-            pending.clear()
-        stream.free_at = free_at
+        finally:
+            stream.free_at = free_at
+            self._settle(stream)
+
+    def _went_wrong(self, error: Exception, op: Op) -> None:
+        """A CUDA error kills the context: nothing runs any more. A Python error in a kernel is the host's to hear of, once."""
+        if not isinstance(error, CUDARuntimeError):
+            note = "a GPU would not have got this far: Numba refuses such a kernel when it compiles it, at the launch"
+            error.add_note(f"raised by the kernel {op.name!r} on the simulated device; {note}")
+            self._error = self._error or error
+            return
+        self.fault = error.name
+        for stream in self.streams.values():
+            for _, dropped in stream.pending:
+                if isinstance(dropped, RecordOp):
+                    dropped.time_us = self.now_us
+            stream.pending.clear()
+            stream.busy = None
+        self._active.clear()
+        self._coming.clear()
 
     # -- synchronising ------------------------------------------------------------------------------------------------
 
@@ -243,9 +313,13 @@ class Gpu:
         self._waited_us = self.now_us - started
 
     def raise_fault(self) -> None:
-        """Raises the error that killed the context, if one did: every later call gives it again, as on the device."""
+        """Raises the error that killed the context, if one did, again at every call, as on the device; else what a kernel
+        raised, once."""
         if self.fault is not None:
-            raise self.fault
+            raise CUDARuntimeError(self.fault)
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
 
     # -- events -------------------------------------------------------------------------------------------------------
 
@@ -255,13 +329,15 @@ class Gpu:
             stream.capture.require_valid()
             event.captured = (stream.capture, list(stream.capture_tail))
             return
-        event.captured, event.record = None, RecordOp(stream)
+        event.captured, event.record = None, RecordOp()
         self.submit(stream, event.record)
 
     def wait_event(self, stream: Stream, event: Event) -> None:
         """Later work in `stream` waits for `event`; in a capture this is an edge, and may join the stream to it."""
         self.charge(self.costs.event_record_us, "event wait")
         if event.captured is not None:
+            if event.captured[0].ended:
+                raise CUDARuntimeError("cudaErrorCapturedEvent")
             event.captured[0].join(stream, event)
         elif stream.capture is not None:
             stream.capture.valid = False
@@ -269,15 +345,32 @@ class Gpu:
         elif event.record is not None:
             self.submit(stream, WaitOp(event.record))
 
-    def is_done(self, event: Event) -> bool:
-        """Whether the event's last record has been reached by now."""
+    def poll(self) -> None:
+        """The host asks how far the device is: that takes a moment, in which the device works on."""
+        self.charge(self.costs.sync_idle_us)
+        self.run_until(self.now_us)
+
+    def wait_for(self, event: Event) -> None:
+        """The host waits until the event's last record has been reached."""
         if event.captured is not None:
             event.captured[0].valid = False
-            raise CUDARuntimeError("cudaErrorStreamCaptureUnsupported")
+            raise CUDARuntimeError("cudaErrorCapturedEvent")
+        record = event.record
+        while record is not None and record.time_us is None:
+            if not self._step():
+                raise RuntimeError("the event waits for something that will never happen")  # a fault of the simulator
+        self.wait_until(record.time_us if record else 0.0)
+        self.raise_fault()
+
+    def is_done(self, event: Event) -> bool:
+        """Whether the event's last record has been reached by now. Of an event in a capture: False, and the capture is lost."""
+        if event.captured is not None:
+            event.captured[0].valid = False
+            return False
         if event.record is None:
             return True
-        self.run_until(self.now_us)
-        return event.record.time_us is not None and event.record.time_us <= self.now_us
+        self.poll()
+        return self.fault is None and event.record.time_us is not None and event.record.time_us <= self.now_us
 
     # -- capture and graphs -------------------------------------------------------------------------------------------
 
@@ -298,6 +391,12 @@ class Gpu:
         graph = capture.end()
         self.charge(self.costs.end_capture(len(graph.nodes)), "end capture")
         return graph
+
+    def abandon(self, capture: Capture) -> None:
+        """Ends a capture without a graph."""
+        capture.leave()
+        if capture in self.captures:
+            self.captures.remove(capture)
 
     def forbid_in_capture(self, *streams: Stream) -> None:
         """For a call that waits: illegal on a capturing stream, or on the whole device while any stream captures."""
@@ -344,19 +443,16 @@ class Gpu:
 
     def allocate(self, nbytes: int, stream: Stream):
         """A chunk from the pool, `cudaMalloc` behind it where the pool has none (illegal in most captures)."""
+        if self.captures and not self.pool.has(nbytes, stream.handle):
+            self.forbid_unsafe()
         chunk, pooled = self.pool.malloc(nbytes, stream.handle)
-        if not pooled and self.captures:
-            try:
-                self.forbid_unsafe()
-            except CUDARuntimeError:
-                self.memory.free(chunk.address)
-                raise
         self.charge(self.costs.pool_alloc_us if pooled else self.costs.cuda_malloc_us)
         return chunk
 
     def copy(self, name: str, stream: Stream, host_us: float, effect: Callable[[], object]) -> None:
         """A synchronous copy of pageable memory: after the stream's work, and back `host_us` later."""
         self.forbid_in_capture(stream)
+        self._order_with_legacy(stream)
         end = self.drain(stream)
         self.raise_fault()
         started = self.now_us

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,37 +32,73 @@ class Graph:
         self.nodes.append(node)
         return node
 
-    @property
-    def edges(self) -> list[tuple[Node, Node]]:
-        return [(before, node) for node in self.nodes for before in node.dependencies]
-
 
 class GraphExec(Op):
-    """An executable graph; as an operation, one replay of it."""
+    """An executable graph; as an operation, one replay of it. Only one replay of it runs at a time (CUDA Programming Guide)."""
 
     kind = "graph"
 
     def __init__(self, graph: Graph):
         self.nodes = list(graph.nodes)
         self.launches = 0
+        self.running = False
+        self.free_at = 0.0
         self._is_chain = all(node.dependencies == ((self.nodes[i - 1],) if i else ()) for i, node in enumerate(self.nodes))
-        self._chain = [node.op for node in self.nodes]
+        self._ops = [node.op for node in self.nodes]
         self._dependencies = [tuple(d.index for d in node.dependencies) for node in self.nodes]
+        self._successors: list[list[int]] = [[] for _ in self.nodes]
+        for node in self.nodes:
+            for before in node.dependencies:
+                self._successors[before.index].append(node.index)
 
     def gap_us(self, gpu: Gpu) -> float:
         return gpu.costs.graph_gap_us
 
     def run(self, gpu: Gpu, start: float) -> float:
-        trace = gpu.trace
-        if self._is_chain and trace is None:
-            gap, end = gpu.node_gap_us, start - gpu.node_gap_us
-            for op in self._chain:
+        """One replay with nothing beside it."""
+        gap = gpu.node_gap_us
+        if self._is_chain:
+            end = start - gap
+            for op in self._ops:
                 end = op.run(gpu, end + gap)
-            return max(end, start)
+            self.free_at = max(end, start)
+            return self.free_at
         ends: list[float] = []
-        for op, dependencies in zip(self._chain, self._dependencies, strict=True):
-            begin = max((ends[i] + gpu.node_gap_us for i in dependencies), default=start)
+        for op, dependencies in zip(self._ops, self._dependencies, strict=True):
+            begin = max((ends[i] + gap for i in dependencies), default=start)
             ends.append(op.run(gpu, begin))
-            if trace is not None:
-                trace.on_device(op, begin, ends[-1])
-        return max(ends, default=start)
+        self.free_at = max(ends, default=start)
+        return self.free_at
+
+    def begin(self, gpu: Gpu, start: float, done: Callable[[float], None]) -> None:
+        """One replay beside other work: each node starts when its dependencies have ended. Calls `done` with the end."""
+        self.running = True
+        left = [len(d) for d in self._dependencies]
+        ready = [start] * len(self.nodes)
+        unfinished = len(self.nodes)
+
+        def finish(end: float) -> None:
+            self.running, self.free_at = False, end
+            done(end)
+
+        def begin_node(i: int) -> None:
+            op = self._ops[i]
+            gpu.at(ready[i] + op.duration_us(gpu), lambda end: end_node(i, end))
+
+        def end_node(i: int, end: float) -> None:
+            nonlocal unfinished
+            gpu.perform(self._ops[i], ready[i], end)
+            for j in self._successors[i]:
+                left[j] -= 1
+                ready[j] = max(ready[j], end + gpu.node_gap_us)
+                if not left[j]:
+                    begin_node(j)
+            unfinished -= 1
+            if not unfinished:
+                finish(end)
+
+        if not self.nodes:
+            finish(start)
+        for i, count in enumerate(left[:]):
+            if not count:
+                begin_node(i)

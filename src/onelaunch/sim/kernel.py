@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -59,11 +60,16 @@ class ArrayRef:
 
     __slots__ = ("address", "dtype", "high", "low", "shape", "strides")
 
-    def __init__(self, address: int, like: np.ndarray):
-        self.address, self.shape, self.strides, self.dtype = address, like.shape, like.strides, like.dtype
-        reach = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
-        self.low = sum(min(0, r) for r in reach)
-        self.high = sum(max(0, r) for r in reach) + like.itemsize if like.size else 0
+    def __init__(self, address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype):
+        self.address, self.shape, self.strides, self.dtype = address, shape, strides, dtype
+        reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
+        self.low = sum(min(0, r) for r in reach)  # bytes from the address to the first and behind the last element
+        self.high = sum(max(0, r) for r in reach) + dtype.itemsize if all(shape) else 0
+
+    @classmethod
+    def like(cls, address: int, view: np.ndarray) -> ArrayRef:
+        """An array at `address` with the layout of `view`."""
+        return cls(address, view.shape, view.strides, view.dtype)
 
     def on_device(self, gpu: Gpu) -> np.ndarray:
         """The bytes at this address now, as an array. Raises cudaErrorIllegalAddress where nothing is mapped."""
@@ -89,6 +95,30 @@ class DevicePointer:
         self._at(i)[0] = value
 
 
+class _RehearsedPointer(DevicePointer):
+    """A pointer whose writes stay with it."""
+
+    def __init__(self, pointer: DevicePointer):
+        self._memory, self._address, self._dtype = pointer._memory, pointer._address, pointer._dtype
+        self._written: dict[int, object] = {}
+
+    def __getitem__(self, i: int):
+        return self._written[int(i)] if int(i) in self._written else super().__getitem__(i)
+
+    def __setitem__(self, i: int, value) -> None:
+        self._written[int(i)] = self._dtype.type(value)
+
+
+def may_sleep(function: Callable, seen: frozenset = frozenset()) -> bool:
+    """Whether a kernel, or a device function that it calls, names `nanosleep`: then its duration must be found by running."""
+    code = function.__code__
+    if "nanosleep" in code.co_names:
+        return True
+    known = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
+    called = [known.get(name) for name in code.co_names + code.co_freevars]
+    return any(inspect.isfunction(f) and f.__code__ not in seen and may_sleep(f, seen | {code, f.__code__}) for f in called)
+
+
 def waves(grid: Dim, block: Dim) -> int:
     """How many rounds the grid takes when every SM is full."""
     blocks, threads = grid[0] * grid[1] * grid[2], block[0] * block[1] * block[2]
@@ -100,24 +130,37 @@ class KernelOp(Op):
     """One launch of `function` over a grid. `arguments` are resolved to views of device memory at the first run.
 
     The virtual duration is the device's overhead plus, for each wave of blocks, what the slowest thread slept. (Arithmetic
-    is not modelled: a body without `nanosleep` counts as the shortest body that was measured.)
+    is not modelled: a body without `nanosleep` counts as the shortest that was measured.) A kernel that may sleep is
+    rehearsed on copies when it starts, since its duration must be known then, and does its work when it ends.
     """
 
     kind = "kernel"
 
-    def __init__(self, function: Callable, grid: Dim, block: Dim, arguments: Sequence, body_us: float | None = None):
+    def __init__(self, function: Callable, grid: Dim, block: Dim, arguments: Sequence):
         self.function, self.grid, self.block, self.arguments = function, grid, block, arguments
         self.name = function.__name__
-        self.body_us = body_us  # known in advance, else found by running
         self._single = grid == block == (1, 1, 1)
-        self._sleeps = "nanosleep" in function.__code__.co_names
+        self._sleeps = may_sleep(function)
         self._waves = waves(grid, block)
-        self._views: tuple | None = None
+        self._views: tuple = ()
         self._epoch = -1
-        self._base_us = 0.0
+        self._shortest_us = 0.0
 
     def gap_us(self, gpu: Gpu) -> float:
         return gpu.costs.stream_gap_us
+
+    def duration_us(self, gpu: Gpu) -> float:
+        if not self._sleeps:
+            return gpu.costs.kernel_us()
+        try:
+            self._resolve(gpu)
+            copies = tuple(_rehearsal(v) for v in self._views)
+            return gpu.costs.kernel_us(self._run_threads(copies) * self._waves)
+        except Exception:  # the performance will raise it
+            return gpu.costs.kernel_us()
+
+    def effect(self, gpu: Gpu) -> None:
+        self.run(gpu, 0.0)
 
     def run(self, gpu: Gpu, start: float) -> float:
         if self._epoch != gpu.memory.epoch:
@@ -125,19 +168,19 @@ class KernelOp(Op):
         try:
             if self._single and not self._sleeps:
                 self.function(*self._views)
-                return start + self._base_us
-            body_us = self._run_threads()
+                return start + self._shortest_us
+            return start + gpu.costs.kernel_us(self._run_threads(self._views) * self._waves)
         except IndexError as error:
             raise CUDARuntimeError("cudaErrorIllegalAddress") from error
-        return start + gpu.costs.kernel_us(body_us * self._waves)
 
     def _resolve(self, gpu: Gpu) -> None:
         self._views = tuple(a.on_device(gpu) if type(a) is ArrayRef else a for a in self.arguments)
-        self._base_us = gpu.costs.kernel_us(self.body_us or 0.0)
+        self._shortest_us = gpu.costs.kernel_us()
         self._epoch = gpu.memory.epoch
 
-    def _run_threads(self) -> float:
-        function, views, slowest = self.function, self._views, 0.0
+    def _run_threads(self, views: tuple) -> float:
+        """Runs every thread; returns what the slowest one slept, in µs."""
+        function, slowest = self.function, 0.0
         thread.grid_dim.set(self.grid)
         thread.block_dim.set(self.block)
         try:
@@ -152,3 +195,9 @@ class KernelOp(Op):
         finally:
             thread.reset()
         return slowest
+
+
+def _rehearsal(view: object) -> object:
+    if isinstance(view, np.ndarray):
+        return view.copy()
+    return _RehearsedPointer(view) if isinstance(view, DevicePointer) else view

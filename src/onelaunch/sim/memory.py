@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .errors import CUDARuntimeError
+from .errors import CUDARuntimeError, OutOfMemoryError
 
 BASE_ADDRESS = 0x7F_2000_000000
 PAGE = 2 * 1024**2  # what cudaMalloc maps at a time; small allocations share one
@@ -86,7 +86,10 @@ class Memory:
         size = _round_up(nbytes, PAGE)
         if self.mapped + size > self.capacity:
             raise CUDARuntimeError("cudaErrorMemoryAllocation")
-        mapping = Mapping(self._next, np.zeros(size, dtype=np.uint8))
+        try:
+            mapping = Mapping(self._next, np.zeros(size, dtype=np.uint8))
+        except MemoryError as error:  # this machine has less than the device
+            raise CUDARuntimeError("cudaErrorMemoryAllocation") from error
         self._next += size + PAGE  # an unmapped page behind each range: overruns fault
         self.mapped += size
         self._bases.append(mapping.base)
@@ -119,7 +122,8 @@ class Chunk:
 class Pool:
     """CuPy's default memory pool: blocks rounded to 512 bytes, freed blocks kept per stream, best fit, split and merge.
 
-    So the next allocation of the same size on the same stream gets the block that was freed last.
+    So the next allocation of the same size on the same stream gets a block that was freed before. (Of several, the one freed
+    last; CuPy leaves open which.)
     """
 
     def __init__(self, memory: Memory):
@@ -127,16 +131,35 @@ class Pool:
         self._free: dict[int, dict[int, list[Chunk]]] = {}  # stream → size → chunks, last freed last
 
     def malloc(self, nbytes: int, stream: int) -> tuple[Chunk, bool]:
-        """A chunk of at least `nbytes`, and whether it came out of the pool (else `cudaMalloc` was called)."""
+        """A chunk of at least `nbytes`, and whether it came out of the pool (else `cudaMalloc` was called).
+
+        Raises OutOfMemoryError when the device is full even after the pool has given its free blocks back.
+        """
         size = _round_up(max(nbytes, 1), ALIGNMENT)
         bins = self._free.get(stream, {})
-        for fit in sorted(s for s, chunks in bins.items() if chunks and s >= size):
+        if (fit := self._fit(size, stream)) is not None:
             chunk = bins[fit].pop()
             chunk.free = False
             if chunk.size > size:
                 self._split(chunk, size)
             return chunk, True
-        return Chunk(self.memory.allocate(size), size, stream), False
+        try:
+            address = self.memory.allocate(size)
+        except CUDARuntimeError:
+            self.free_all_blocks()
+            try:
+                address = self.memory.allocate(size)
+            except CUDARuntimeError:
+                raise OutOfMemoryError(size, self.memory.mapped) from None
+        return Chunk(address, size, stream), False
+
+    def has(self, nbytes: int, stream: int) -> bool:
+        """Whether the pool can serve `nbytes` without `cudaMalloc`."""
+        return self._fit(_round_up(max(nbytes, 1), ALIGNMENT), stream) is not None
+
+    def _fit(self, size: int, stream: int) -> int | None:
+        """The smallest free size of that stream that is large enough."""
+        return min((s for s, chunks in self._free.get(stream, {}).items() if chunks and s >= size), default=None)
 
     def release(self, chunk: Chunk) -> None:
         """Gives a chunk back to its stream's free list, merged with free neighbours."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import weakref
 from collections.abc import Callable, Iterator
+from typing import ClassVar
 
 import numpy as np
 
 from . import gpu as _gpu
 from .cupy_face.arrays import ndarray as _CupyArray
-from .cupy_face.cuda import MemoryPointer as _MemoryPointer
-from .errors import CudaAPIError, CUDARuntimeError, NotSimulatedError, Partial, not_simulated
+from .errors import CudaAPIError, CUDAError, CUDARuntimeError, NotSimulatedError, Partial, driver_name, not_simulated
 from .kernel import ArrayRef, DevicePointer, Dim, KernelOp, thread
-from .stream import LEGACY_HANDLE
+from .stream import LEGACY_HANDLE, Effect
 from .types_face import CPointer, Signature
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "to_device",
 ]
 
+MAX_CONFIGURED = 128  # launch configurations that a kernel keeps (as Numba's own cache)
 MAX_THREADS_PER_BLOCK = 1024
 MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_BLOCK = (1024, 1024, 64)
@@ -80,8 +82,10 @@ def nanosleep(ns: int) -> None:
     thread.slept_us += ns * 1e-3
 
 
-class _Atomic:
+class _Atomic(Partial):
     """Read-modify-write; threads of the simulated device run one after another, so each is atomic."""
+
+    _library = "numba.cuda.atomic"
 
     @staticmethod
     def add(array, index, value):
@@ -106,6 +110,41 @@ atomic = _Atomic()
 
 # -- arrays and streams -----------------------------------------------------------------------------------------------
 
+MAX_PENDING_FREES = 10  # what Numba lets pile up before it frees (NUMBA_CUDA_MAX_PENDING_DEALLOCS_COUNT)
+
+
+@contextlib.contextmanager
+def _driver_call(call: str) -> Iterator[None]:
+    """What fails inside is raised as Numba's error for the driver's function `call`."""
+    try:
+        yield
+    except CUDARuntimeError as error:
+        name = driver_name(error.name)
+        raise CudaAPIError(f"[<CUresult.{name}: {error.status}>] Call to {call} results in {name}") from error
+
+
+class _Allocation:
+    """Memory of Numba's own, straight from `cudaMalloc`. Freed in batches, none while a capture or `defer_cleanup` lasts."""
+
+    pending: ClassVar[list[_Allocation]] = []
+    deferred: ClassVar[int] = 0
+
+    def __init__(self, gpu, nbytes: int):
+        with _driver_call("cuMemAlloc"):
+            gpu.forbid_unsafe()
+            gpu.charge(gpu.costs.cuda_malloc_us)
+            self.ptr = gpu.memory.allocate(nbytes)
+        self.memory, self.gpu = gpu.memory, gpu
+
+    def release(self) -> None:
+        """Frees this, and what waits to be freed, once there is enough of it."""
+        cls = type(self)
+        cls.pending.append(self)
+        if len(cls.pending) > MAX_PENDING_FREES and not cls.deferred and not self.gpu.captures:
+            for allocation in cls.pending:
+                allocation.memory.free(allocation.ptr)
+            cls.pending.clear()
+
 
 class DeviceNDArray(Partial):
     """A Numba device array: an address, a shape and a dtype."""
@@ -119,26 +158,52 @@ class DeviceNDArray(Partial):
         self.nbytes = self.size * self.dtype.itemsize
 
     def copy_to_host(self, ary: np.ndarray | None = None, stream=None) -> np.ndarray:
-        """A copy on the host, after all earlier work of the stream (the legacy default stream by default)."""
+        """A copy on the host, after all earlier work of the stream (the legacy default stream by default).
+
+        On a capturing stream the copy becomes a node, and what comes back is not filled yet.
+        """
         gpu, out = _gpu.current(), np.empty(self.shape, self.dtype) if ary is None else ary
+        self._require_like(out)
         cost = gpu.costs.copy_to_host(self.nbytes)
-        gpu.copy("copy to host", _stream_of(stream), cost, lambda: np.copyto(out, self.ref.on_device(gpu)))
+        _copy("copy to host", "cuMemcpyDtoH", stream, cost, lambda: np.copyto(out, self.ref.on_device(gpu)))
         return out
 
     def copy_to_device(self, ary, stream=None) -> None:
+        """Copies a host array of the same shape into this one."""
         gpu, host = _gpu.current(), np.asarray(ary, dtype=self.dtype)
+        self._require_like(host)
         cost = gpu.costs.copy_to_device(self.nbytes)
-        gpu.copy("copy to device", _stream_of(stream), cost, lambda: np.copyto(self.ref.on_device(gpu), host))
+        _copy("copy to device", "cuMemcpyHtoD", stream, cost, lambda: np.copyto(self.ref.on_device(gpu), host))
+
+    def _require_like(self, host: np.ndarray) -> None:
+        if host.shape != self.shape or host.dtype != self.dtype:
+            raise ValueError(
+                f"incompatible shape or dtype: {host.shape} {host.dtype} on the host, {self.shape} {self.dtype} on the device"
+            )
 
     def __repr__(self) -> str:
         return f"<DeviceNDArray shape={self.shape} dtype={self.dtype} (simulated device)>"
 
 
-def device_array(shape, dtype=np.float64) -> DeviceNDArray:
+def _copy(name: str, call: str, stream, cost: float, effect: Callable[[], None]) -> None:
     gpu = _gpu.current()
-    like = np.empty(shape, dtype)
-    pointer = _MemoryPointer(gpu, gpu.allocate(like.nbytes, gpu.legacy))
-    return DeviceNDArray(ArrayRef(pointer.ptr, like), pointer)
+    with _driver_call(call):
+        queue = _stream_of(stream)
+        if queue.capture is None:
+            gpu.copy(name, queue, cost, effect)
+        else:
+            gpu.submit(queue, Effect("memcpy", name, cost, effect))
+
+
+def device_array(shape, dtype=np.float64) -> DeviceNDArray:
+    """Uninitialised memory."""
+    dtype = np.dtype(dtype)
+    shape = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+    strides = tuple(dtype.itemsize * math.prod(shape[i + 1 :]) for i in range(len(shape)))
+    allocation = _Allocation(_gpu.current(), dtype.itemsize * math.prod(shape))
+    array = DeviceNDArray(ArrayRef(allocation.ptr, shape, strides, dtype), allocation)
+    weakref.finalize(array, allocation.release).atexit = False
+    return array
 
 
 def device_array_like(ary) -> DeviceNDArray:
@@ -160,7 +225,9 @@ def as_cuda_array(obj, sync: bool = True) -> DeviceNDArray:
     if not isinstance(obj, _CupyArray):
         raise TypeError("*obj* doesn't implement the cuda array interface.")
     if sync:
-        _gpu.current().synchronize(_gpu.current().stream(obj.__cuda_array_interface__["stream"] & ~1))
+        gpu = _gpu.current()
+        with _driver_call("cuStreamSynchronize"):
+            gpu.synchronize(gpu.stream(obj.__cuda_array_interface__["stream"] & ~1))
     return DeviceNDArray(obj.ref, obj)
 
 
@@ -173,18 +240,17 @@ class Stream(Partial):
 
     _library = "numba.cuda.Stream"
 
-    def __init__(self, handle: int, gpu):
-        self.handle, self._gpu = handle, gpu
+    def __init__(self, handle: int):
+        self.handle = handle
 
     def __int__(self) -> int:
         return self.handle
 
     def synchronize(self) -> None:
+        """The host waits until all work in this stream is done."""
         gpu = _gpu.current()
-        try:
+        with _driver_call("cuStreamSynchronize"):
             gpu.synchronize(gpu.stream(self.handle))
-        except CUDARuntimeError as error:
-            raise _driver_error(error, "cuStreamSynchronize") from error
 
     def __repr__(self) -> str:
         return f"<CUDA stream {self.handle:#x} (simulated device)>"
@@ -192,33 +258,36 @@ class Stream(Partial):
 
 def external_stream(ptr: int) -> Stream:
     """A Numba stream over another library's stream handle."""
-    gpu = _gpu.current()
-    gpu.stream(ptr)
-    return Stream(int(ptr), gpu)
+    return Stream(int(ptr))
 
 
 def stream() -> Stream:
-    """A new blocking stream."""
+    """A new blocking stream, destroyed when the last reference to it goes."""
     gpu = _gpu.current()
-    return Stream(gpu.create_stream().handle, gpu)
+    queue = gpu.create_stream()
+    own = Stream(queue.handle)
+    weakref.finalize(own, gpu.destroy_stream, queue).atexit = False
+    return own
 
 
 def default_stream() -> Stream:
-    return Stream(LEGACY_HANDLE, _gpu.current())
+    return Stream(LEGACY_HANDLE)
 
 
 def synchronize() -> None:
     """The host waits for all work on the device."""
-    try:
+    with _driver_call("cuCtxSynchronize"):
         _gpu.current().synchronize()
-    except CUDARuntimeError as error:
-        raise _driver_error(error, "cuCtxSynchronize") from error
 
 
 @contextlib.contextmanager
 def defer_cleanup() -> Iterator[None]:
-    """Numba frees nothing inside; the simulated device frees into a pool, which is always legal."""
-    yield
+    """Numba frees no memory inside."""
+    _Allocation.deferred += 1
+    try:
+        yield
+    finally:
+        _Allocation.deferred -= 1
 
 
 def is_available() -> bool:
@@ -227,19 +296,17 @@ def is_available() -> bool:
 
 
 def _stream_of(stream):
-    gpu = _gpu.current()
-    if stream in (None, 0):
-        return gpu.legacy
-    return gpu.stream(getattr(stream, "handle", stream))
+    """The device's stream behind a Numba stream, or the legacy default stream behind 0 or None."""
+    _require_stream(stream)
+    return _gpu.current().stream(stream.handle) if stream else _gpu.current().legacy
 
 
-def _driver_error(error: CUDARuntimeError, call: str) -> CudaAPIError:
-    name = {
-        "cudaErrorStreamCaptureUnsupported": "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
-        "cudaErrorIllegalAddress": "CUDA_ERROR_ILLEGAL_ADDRESS",
-        "cudaErrorInvalidResourceHandle": "CUDA_ERROR_INVALID_HANDLE",
-    }.get(error.name, error.name)
-    return CudaAPIError(f"[<CUresult.{name}: {error.status}>] Call to {call} results in {name}")
+def _require_stream(stream) -> None:
+    if stream and not isinstance(stream, Stream):
+        raise TypeError(
+            f"Expected a Stream object or 0, got {type(stream).__name__} "
+            "(cuda.external_stream(s.ptr) makes a Numba stream over another library's)"
+        )
 
 
 # -- kernels ----------------------------------------------------------------------------------------------------------
@@ -257,12 +324,14 @@ class Dispatcher:
     def __getitem__(self, launch) -> _Configured:
         try:
             return self._configured[launch]
-        except (KeyError, TypeError):
+        except (KeyError, TypeError):  # TypeError: an unhashable grid, such as a list, is configured anew each time
             if not isinstance(launch, tuple) or not 2 <= len(launch) <= 4:
                 raise ValueError("must specify at least the griddim and blockdim") from None
         configured = _Configured(self, *launch)
-        with contextlib.suppress(TypeError):  # an unhashable grid, such as a list, is configured anew each time
+        with contextlib.suppress(TypeError):
             self._configured[launch] = configured
+            if len(self._configured) > MAX_CONFIGURED:
+                del self._configured[next(iter(self._configured))]
         return configured
 
     def __call__(self, *args):
@@ -278,7 +347,8 @@ class _Configured:
     def __init__(self, kernel: Dispatcher, griddim, blockdim, stream=0, shared: int = 0):
         self.kernel = kernel
         self.grid, self.block = _dim(griddim), _dim(blockdim)
-        self.handle = int(getattr(stream, "handle", getattr(stream, "ptr", stream)) or LEGACY_HANDLE)
+        _require_stream(stream)
+        self._stream = stream
         self.shared = shared
         self._refs: list | None = None  # of the last launch, whose operation serves again for the same arrays
         self._op: KernelOp | None = None
@@ -286,16 +356,19 @@ class _Configured:
 
     def __call__(self, *args) -> None:
         gpu = _gpu.current()
-        stream = gpu.stream(self.handle)
         refs = [a.ref if type(a) is DeviceNDArray else None for a in args]
         back = ()
         if refs != self._refs or None in refs:
             back = self._prepare(gpu, args)
             self._refs = refs
-        gpu.charge_launch(self._api, stream, self._extra_us)
-        gpu.submit(stream, self._op)
+        try:
+            stream = _stream_of(self._stream)
+            gpu.charge_launch(self._api, stream, self._extra_us)
+            gpu.submit(stream, self._op)
+        except CUDARuntimeError as error:
+            raise CUDAError(error.name) from error
         for host, device in back:
-            device.copy_to_host(host, self.handle)
+            device.copy_to_host(host, self._stream)
 
     def _prepare(self, gpu, args: tuple) -> list:
         """Makes the operation for these arguments; returns the host arrays to copy back, with their device copies."""
@@ -304,9 +377,23 @@ class _Configured:
         expected = kernel.py_func.__code__.co_argcount
         if len(args) != expected:
             raise TypeError(f"kernel {kernel.__name__} takes {expected} arguments, {len(args)} given")
+        if any(isinstance(a, np.ndarray) for a in args):
+            _refuse_in_capture(gpu, _stream_of(self._stream))
         arguments, self._extra_us, self._api, back = _prepare(gpu, args, kernel.signature)
         self._op = KernelOp(kernel.py_func, self.grid, self.block, arguments)
         return back
+
+
+def _refuse_in_capture(gpu, stream) -> None:
+    """For a host array as an argument, which needs device memory: what Numba raises while a stream captures."""
+    try:
+        gpu.forbid_unsafe()
+    except CUDARuntimeError as error:
+        raise CUDAError(error.name) from error
+    if stream.capture is not None:
+        raise RuntimeError(
+            "_MemPool cannot perform memory operations on a capturing stream (consider using GraphMemoryResource)."
+        )
 
 
 def _prepare(gpu, args: tuple, signature: Signature | None):
@@ -356,9 +443,7 @@ def _check_launch(grid: Dim, block: Dim) -> None:
         or any(g > most for g, most in zip(grid, MAX_GRID, strict=True))
         or any(b > most for b, most in zip(block, MAX_BLOCK, strict=True))
     ):
-        raise CudaAPIError(
-            "[<CUresult.CUDA_ERROR_INVALID_VALUE: 1>] Call to cuLaunchKernel results in CUDA_ERROR_INVALID_VALUE"
-        )
+        raise CUDAError("cudaErrorInvalidValue")
 
 
 def jit(func_or_sig=None, device: bool = False, **options):

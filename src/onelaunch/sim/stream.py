@@ -15,7 +15,7 @@ LEGACY_HANDLE = 0  # cudaStreamLegacy as CuPy's null stream
 
 
 class Op:
-    """One piece of device work. `run` does it at virtual time `start` and returns when it ends (µs).
+    """One piece of device work: how long it takes, known when it starts, and what it does, at its end.
 
     One object may wait in a queue many times over (a graph that is replayed), so it holds no time of its own.
     """
@@ -28,22 +28,33 @@ class Op:
         """The least time between the end of the stream's previous operation and the start of this one."""
         return 0.0
 
+    def duration_us(self, gpu: Gpu) -> float:
+        return 0.0
+
+    def effect(self, gpu: Gpu) -> None:
+        """Does the work."""
+
     def run(self, gpu: Gpu, start: float) -> float:
-        raise NotImplementedError
+        """Both at once, where nothing else can look in between; returns the end."""
+        end = start + self.duration_us(gpu)
+        self.effect(gpu)
+        return end
 
 
 class Effect(Op):
-    """Work with a fixed duration: a copy, a memset, an elementwise kernel, a host function."""
+    """Work with a fixed duration: a copy, a memset, an elementwise kernel."""
 
     def __init__(self, kind: str, name: str, duration_us: float, effect: Callable[[], object], gap: float = 0.0):
-        self.kind, self.name, self.duration_us, self.effect, self._gap = kind, name, duration_us, effect, gap
+        self.kind, self.name, self._duration_us, self._effect, self._gap = kind, name, duration_us, effect, gap
 
     def gap_us(self, gpu: Gpu) -> float:
         return self._gap
 
-    def run(self, gpu: Gpu, start: float) -> float:
-        self.effect()
-        return start + self.duration_us
+    def duration_us(self, gpu: Gpu) -> float:
+        return self._duration_us
+
+    def effect(self, gpu: Gpu) -> None:
+        self._effect()
 
 
 class RecordOp(Op):
@@ -52,8 +63,7 @@ class RecordOp(Op):
     kind = "event record"
     occupies_queue = False
 
-    def __init__(self, stream: Stream):
-        self.stream = stream
+    def __init__(self) -> None:
         self.time_us: float | None = None
 
     def gap_us(self, gpu: Gpu) -> float:
@@ -80,18 +90,23 @@ class WaitOp(Op):
 class Stream:
     """An in-order queue of work on the device.
 
-    `pending` holds what has not run yet in virtual time, `ends` when the launches that did run finish: together they are
-    what the hardware's queue holds.
+    `pending` holds what has not started yet in virtual time, `busy` is what is running, `ends` says when the launches that
+    have run finished: together they are what the hardware's queue holds.
     """
 
     def __init__(self, handle: int, *, blocking: bool = True):
         self.handle = handle
         self.blocking = blocking
         self.pending: deque[tuple[float, Op]] = deque()  # (earliest start, operation)
+        self.busy: Op | None = None
         self.ends: deque[float] = deque()
         self.free_at = 0.0
         self.capture: Capture | None = None
         self.capture_tail: list[Node] = []  # the nodes that the next captured node depends on
+
+    def has_work(self, now_us: float) -> bool:
+        """Whether anything is queued, running, or only just ending after `now_us`."""
+        return bool(self.pending) or self.busy is not None or self.free_at > now_us
 
     def __repr__(self) -> str:
         return f"<simulated stream {self.handle:#x}>"

@@ -6,12 +6,12 @@ import numpy as np
 
 from ..errors import NotSimulatedError, not_simulated
 from . import cuda
-from .arrays import _elementwise, ndarray, ufunc
+from .arrays import _launch, ndarray, ufunc
 from .cuda import MemoryPool as _MemoryPool
 
 UFUNCS = (
-    "absolute", "add", "cos", "divide", "equal", "exp", "log", "maximum", "minimum", "multiply", "negative", "power",
-    "sin", "sqrt", "square", "subtract", "tanh", "true_divide",
+    "absolute", "add", "cos", "divide", "equal", "exp", "floor_divide", "log", "maximum", "minimum", "multiply", "negative",
+    "power", "remainder", "sin", "sqrt", "square", "subtract", "tanh", "true_divide",
 )  # fmt: skip
 DTYPES = ("bool_", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint32", "uint64")
 
@@ -79,7 +79,7 @@ def array(obj, dtype=None) -> ndarray:
 def arange(start, stop=None, step=1, dtype=None) -> ndarray:
     host = np.arange(start, stop, step, dtype=dtype) if stop is not None else np.arange(0, start, step, dtype=dtype)
     out = ndarray(host.shape, host.dtype)
-    return _elementwise("arange", lambda: host, (), out)
+    return _launch("arange", lambda: host, (), out)
 
 
 def asnumpy(a, stream=None) -> np.ndarray:
@@ -92,8 +92,8 @@ def copyto(dst: ndarray, src) -> None:
     dst[...] = src
 
 
-def sum(a: ndarray, dtype=None) -> ndarray:
-    return a.sum(dtype)
+def sum(a: ndarray, axis=None, dtype=None) -> ndarray:
+    return a.sum(axis, dtype)
 
 
 def get_default_memory_pool() -> _MemoryPool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from .. import gpu as _gpu
@@ -21,22 +23,22 @@ class ndarray(Partial):
         dtype = np.dtype(dtype)
         shape = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
         nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        gpu = _gpu.current()
         if memptr is None:
-            gpu = _gpu.current()
-            stream = get_current_stream()._stream
-            memptr = MemoryPointer(gpu, gpu.allocate(nbytes, stream))
+            memptr = MemoryPointer(gpu, gpu.allocate(nbytes, get_current_stream()._stream) if nbytes else None)
         self.data = memptr
-        self._view = memptr._gpu.memory.view(memptr.ptr, nbytes).view(dtype).reshape(shape)
-        self.ref = ArrayRef(memptr.ptr, self._view)
+        raw = memptr._gpu.memory.view(memptr.ptr, nbytes) if nbytes else np.empty(0, np.uint8)
+        self._view = raw.view(dtype).reshape(shape)
+        self.ref = ArrayRef.like(memptr.ptr, self._view)
 
     @classmethod
     def _of(cls, view: np.ndarray, base: ndarray) -> ndarray:
         """An array over a part of `base`'s memory."""
         array = cls.__new__(cls)
-        offset = view.__array_interface__["data"][0] - base._view.__array_interface__["data"][0]
+        offset = view.__array_interface__["data"][0] - base._view.__array_interface__["data"][0] if view.size else 0
         array.data = _Offset(base.data, base.data.ptr + offset)
         array._view = view
-        array.ref = ArrayRef(array.data.ptr, view)
+        array.ref = ArrayRef.like(array.data.ptr, view)
         return array
 
     dtype = property(lambda self: self._view.dtype)
@@ -60,31 +62,21 @@ class ndarray(Partial):
 
     def get(self, stream=None) -> np.ndarray:
         """A copy on the host, after all earlier work of the stream."""
-        gpu, out = _gpu.current(), np.empty(self.shape, self.dtype)
-        if (stream or get_current_stream())._stream.capture is not None:
-            raise RuntimeError("the current stream is capturing, so D2H transfers are disallowed")
-        cost = gpu.costs.copy_to_host(self.nbytes)
-        gpu.copy(
-            "copy to host",
-            (stream or get_current_stream())._stream,
-            cost,
-            lambda: np.copyto(out, self.ref.on_device(gpu)),
-        )
+        gpu, stream = _gpu.current(), _copy_stream(stream, "D2H")
+        out, cost = np.empty(self.shape, self.dtype), gpu.costs.copy_to_host(self.nbytes)
+        gpu.copy("copy to host", stream, cost, lambda: np.copyto(out, self.ref.on_device(gpu)))
         return out
 
     def set(self, arr: np.ndarray, stream=None) -> None:
-        """Copies a host array of the same shape and dtype into this one."""
+        """Copies a host array of the same shape and dtype into this one. Raises TypeError or ValueError for another."""
         arr = np.asarray(arr)
-        if arr.dtype != self.dtype or arr.shape != self.shape:
-            raise ValueError(f"shape or dtype mismatch: {arr.shape} {arr.dtype} into {self.shape} {self.dtype}")
-        gpu = _gpu.current()
+        if arr.dtype != self.dtype:
+            raise TypeError(f"{arr.dtype} array cannot be set to {self.dtype} array")
+        if arr.shape != self.shape:
+            raise ValueError(f"Shape mismatch. Old shape: {self.shape}, new shape: {arr.shape}")
+        gpu, stream = _gpu.current(), _copy_stream(stream, "H2D")
         cost = gpu.costs.copy_to_device(self.nbytes)
-        gpu.copy(
-            "copy to device",
-            (stream or get_current_stream())._stream,
-            cost,
-            lambda: np.copyto(self.ref.on_device(gpu), arr),
-        )
+        gpu.copy("copy to device", stream, cost, lambda: np.copyto(self.ref.on_device(gpu), arr))
 
     def item(self):
         return self.get().item()
@@ -120,23 +112,20 @@ class ndarray(Partial):
     def __getitem__(self, key) -> ndarray:
         if not _basic(key):
             raise NotSimulatedError("cupy.ndarray indexing with arrays or lists")
-        view = self._view[key if isinstance(key, tuple) else (key,)]
-        if not isinstance(view, np.ndarray):  # one element: a 0-d view, as in CuPy
-            index = key if isinstance(key, tuple) else (key,)
-            flat = np.ravel_multi_index([i % n for i, n in zip(index, self.shape, strict=True)], self.shape)
-            view = self._view.reshape(-1)[flat : flat + 1].reshape(())
-        return ndarray._of(view, self)
+        keys = key if isinstance(key, tuple) else (key,)
+        return ndarray._of(self._view[keys if Ellipsis in keys else (*keys, Ellipsis)], self)
 
     def __setitem__(self, key, value) -> None:
-        target = self[key]
-        if isinstance(value, np.ndarray):
-            target.set(np.broadcast_to(value, target.shape).astype(target.dtype))
-        else:
-            _elementwise("copy", lambda x: x, (value,), target)
+        if isinstance(value, np.ndarray) and value.ndim:
+            raise ValueError("non-scalar numpy.ndarray cannot be used for fill")  # as CuPy: `set` copies from the host
+        _elementwise("copy", _same, (value,), self[key], casting="unsafe", broadcast=True)
 
     def reshape(self, *shape) -> ndarray:
         view = self._view.reshape(*shape)
-        return ndarray._of(view, self) if np.shares_memory(view, self._view) else self.copy().reshape(*shape)
+        if not view.size or np.shares_memory(view, self._view):
+            return ndarray._of(view, self)
+        copy = self.copy()
+        return ndarray._of(copy._view.reshape(*shape), copy)
 
     def ravel(self) -> ndarray:
         return self.reshape(-1)
@@ -144,22 +133,25 @@ class ndarray(Partial):
     # -- kernels ------------------------------------------------------------------------------------------------------
 
     def fill(self, value) -> None:
-        _elementwise("fill", lambda x: x, (value,), self)
+        self[...] = value
 
     def copy(self) -> ndarray:
-        return _elementwise("copy", lambda x: x, (self,), None)
+        return self.astype(self.dtype)
 
     def astype(self, dtype) -> ndarray:
-        return _elementwise("astype", lambda x: x, (self,), ndarray(self.shape, dtype))
+        return _elementwise("copy", _same, (self,), ndarray(self.shape, dtype), casting="unsafe")
 
-    def sum(self, dtype=None) -> ndarray:
-        return _elementwise("sum", lambda x: np.sum(x, dtype=dtype), (self,), None)
+    def sum(self, axis=None, dtype=None) -> ndarray:
+        return _reduction("sum", functools.partial(np.sum, dtype=dtype), self, axis)
 
-    def max(self) -> ndarray:
-        return _elementwise("max", np.max, (self,), None)
+    def max(self, axis=None) -> ndarray:
+        return _reduction("max", np.max, self, axis)
 
-    def min(self) -> ndarray:
-        return _elementwise("min", np.min, (self,), None)
+    def min(self, axis=None) -> ndarray:
+        return _reduction("min", np.min, self, axis)
+
+    def __abs__(self):
+        return _elementwise("absolute", np.absolute, (self,), None)
 
     def __neg__(self):
         return _elementwise("negative", np.negative, (self,), None)
@@ -189,7 +181,8 @@ def _operator(name: str, function: np.ufunc) -> None:
 
 
 for _name, _function in {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide, "pow": np.power,
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide, "floordiv": np.floor_divide,
+    "mod": np.remainder, "pow": np.power,
 }.items():  # fmt: skip
     _operator(_name, _function)
 for _name, _function in {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}.items():
@@ -208,21 +201,63 @@ def _basic(key) -> bool:
     return all(k is None or k is Ellipsis or isinstance(k, int | slice | np.integer) for k in keys)
 
 
-def _elementwise(name: str, function, inputs: tuple, out: ndarray | None) -> ndarray:
-    """Launches one kernel on the current stream that computes `function` of `inputs` into `out` (a new array by default)."""
-    gpu, stream = _gpu.current(), get_current_stream()._stream
+def _copy_stream(stream, direction: str):
+    """The stream that a synchronous copy goes through. Raises RuntimeError while it captures."""
+    stream = (stream or get_current_stream())._stream
+    if stream.capture is not None:
+        raise RuntimeError(f"the current stream is capturing, so {direction} transfers are disallowed")
+    return stream
+
+
+def _elementwise(
+    name: str, function, inputs: tuple, out: ndarray | None, *, casting: str = "same_kind", broadcast: bool = False
+) -> ndarray:
+    """Launches one kernel on the current stream that computes `function` of `inputs` into `out` (a new array by default).
+
+    Raises ValueError and TypeError, as CuPy, when the shape or the type of `out` does not fit.
+    """
     for x in inputs:
         if isinstance(x, np.ndarray) and x.ndim:
             raise TypeError(f"Unsupported type {type(x)}")  # as CuPy: host arrays do not mix with device arrays
+    dtype = _dtype_of(function, inputs)
+    shape = np.broadcast_shapes(*(x.shape for x in inputs if isinstance(x, ndarray)))
     if out is None:
-        like = function(*[np.zeros(x.shape, x.dtype) if isinstance(x, ndarray) else x for x in inputs])
-        out = ndarray(np.shape(like), np.asarray(like).dtype)
+        out = ndarray(shape, dtype)
+    if broadcast:
+        np.broadcast_shapes(shape, out.shape)
+    elif out.shape != shape:
+        raise ValueError("Out shape is mismatched")
+    if not np.can_cast(dtype, out.dtype, casting):
+        raise TypeError(f"Cannot cast output operand from {dtype!r} to {out.dtype!r} with casting rule {casting!r}")
+    return _launch(name, function, inputs, out)
+
+
+def _reduction(name: str, function, a: ndarray, axis) -> ndarray:
+    """Launches one kernel that reduces all of `a` to one element."""
+    if axis is not None:
+        raise NotSimulatedError(f"cupy.ndarray.{name}(axis=…)")
+    return _launch(name, function, (a,), ndarray((), _dtype_of(function, (a,))))
+
+
+def _same(x):
+    return x
+
+
+def _dtype_of(function, inputs: tuple) -> np.dtype:
+    """The dtype of `function(*inputs)`, by NumPy's rules."""
+    with np.errstate(all="ignore"):
+        return np.asarray(function(*(np.ones(1, x.dtype) if isinstance(x, ndarray) else x for x in inputs))).dtype
+
+
+def _launch(name: str, function, inputs: tuple, out: ndarray) -> ndarray:
+    gpu, stream = _gpu.current(), get_current_stream()._stream
     moved = out.nbytes + sum(x.nbytes for x in inputs if isinstance(x, ndarray))
     target, operands = out.ref, [x.ref if isinstance(x, ndarray) else x for x in inputs]
 
     def effect() -> None:  # holds addresses, not arrays: a graph keeps nothing alive
         views = [x.on_device(gpu) if isinstance(x, ArrayRef) else x for x in operands]
-        target.on_device(gpu)[...] = function(*views)
+        with np.errstate(all="ignore"):
+            target.on_device(gpu)[...] = function(*views)
 
     gpu.charge_launch("ufunc", stream)
     body_us = gpu.costs.elementwise_body(moved)

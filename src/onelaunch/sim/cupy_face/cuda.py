@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from types import SimpleNamespace
 
 from .. import gpu as _gpu
 from ..capture import Mode
 from ..errors import CUDARuntimeError, NotSimulatedError, Partial, not_simulated
+from ..errors import OutOfMemoryError as _OutOfMemoryError
 from ..stream import LEGACY_HANDLE
 from ..stream import Event as _SimEvent
 
@@ -21,6 +21,7 @@ __all__ = [
     "get_current_stream",
     "get_elapsed_time",
     "is_available",
+    "memory",
     "runtime",
 ]
 
@@ -65,16 +66,19 @@ class Stream(Partial):
     _library = "cupy.cuda.Stream"
     null: Stream
 
-    def __init__(self, null: bool = False, non_blocking: bool = False, ptds: bool = False):
+    def __init__(self, null: bool = False, non_blocking: bool = False, ptds: bool = False, priority: int | None = None):
+        self._owned = False
         if ptds:
             raise NotSimulatedError("cupy.cuda.Stream(ptds=True)")
+        if priority is not None:
+            raise NotSimulatedError("cupy.cuda.Stream(priority=…)")
         self._owned = not null
         self._gpu = _gpu.current() if self._owned else None
         self._handle = self._gpu.create_stream(blocking=not non_blocking).handle if self._owned else LEGACY_HANDLE
 
     def __del__(self):
-        if getattr(self, "_owned", False) and self._stream.capture is None:
-            self._gpu.destroy_stream(self._stream)
+        if self._owned and self._gpu is not None:
+            self._gpu.destroy_stream(self._gpu.stream(self._handle))
 
     @property
     def _stream(self):
@@ -87,13 +91,13 @@ class Stream(Partial):
 
     @property
     def done(self) -> bool:
-        """Whether all work has finished. In a capture it says False, raises nothing, and invalidates the capture."""
+        """Whether all work has finished: a query, which raises nothing. In a capture it says False, and invalidates it."""
         stream, gpu = self._stream, _gpu.current()
         if stream.capture is not None:
             stream.capture.valid = False
             return False
-        gpu.run_until(gpu.now_us)
-        return not stream.pending and stream.free_at <= gpu.now_us
+        gpu.poll()
+        return gpu.fault is None and not stream.has_work(gpu.now_us)
 
     def synchronize(self) -> None:
         """The host waits until all work in this stream is done."""
@@ -121,7 +125,9 @@ class Stream(Partial):
         _gpu.current().wait_event(self._stream, event._event)
 
     def begin_capture(self, mode: int | None = None) -> None:
-        """Starts a capture; CuPy's default mode is *relaxed*."""
+        """Starts a capture; CuPy's default mode is *relaxed*. Raises RuntimeError on the default stream."""
+        if self._stream is _gpu.current().legacy:
+            raise RuntimeError("cannot capture on the default (legacy) stream")
         _gpu.current().begin_capture(self._stream, Mode(runtime.streamCaptureModeRelaxed if mode is None else mode))
 
     def end_capture(self) -> Graph:
@@ -163,22 +169,17 @@ class Event(Partial):
 
     @property
     def done(self) -> bool:
+        """Whether the event has been reached: a query, which raises nothing."""
         return _gpu.current().is_done(self._event)
 
     def synchronize(self) -> None:
         """The host waits until the event has been reached."""
-        gpu, record = _gpu.current(), self._event.record
-        if self._event.captured is not None:
-            self._event.captured[0].valid = False
-            raise CUDARuntimeError("cudaErrorStreamCaptureUnsupported")
-        while record is not None and record.time_us is None:
-            gpu._run_next()
-        gpu.wait_until(record.time_us if record else 0.0)
-        gpu.raise_fault()
+        _gpu.current().wait_for(self._event)
 
 
 def get_elapsed_time(start_event: Event, end_event: Event) -> float:
     """Milliseconds between two reached events. Raises cudaErrorNotReady, or cudaErrorInvalidResourceHandle if unrecorded."""
+    _gpu.current().raise_fault()
     for event in (start_event, end_event):
         if event._event.record is None or not event._timed:
             raise CUDARuntimeError("cudaErrorInvalidResourceHandle")
@@ -213,11 +214,11 @@ class Device:
 
 
 class MemoryPointer:
-    """Where an array's bytes are: `ptr`, in a chunk of the pool that lives as long as this does."""
+    """Where an array's bytes are: `ptr`, in a chunk of the pool that lives as long as this does; 0 for no bytes at all."""
 
     def __init__(self, gpu, chunk):
         self._gpu, self._chunk = gpu, chunk
-        self.ptr = chunk.address
+        self.ptr = chunk.address if chunk is not None else 0
 
     def __del__(self):
         if getattr(self, "_chunk", None) is not None:
@@ -234,28 +235,49 @@ class MemoryPool:
         gpu.pool.free_all_blocks()
 
 
-def _malloc(size: int) -> int:
-    gpu = _gpu.current()
-    gpu.forbid_unsafe()
-    gpu.charge(gpu.costs.cuda_malloc_us)
-    return gpu.memory.allocate(size)
+class _Runtime(Partial):
+    """`cupy.cuda.runtime`: the few calls of the CUDA runtime that the course makes."""
+
+    _library = "cupy.cuda.runtime"
+
+    CUDARuntimeError = CUDARuntimeError
+    streamCaptureModeGlobal = int(Mode.GLOBAL)
+    streamCaptureModeThreadLocal = int(Mode.THREAD_LOCAL)
+    streamCaptureModeRelaxed = int(Mode.RELAXED)
+
+    @staticmethod
+    def deviceSynchronize() -> None:
+        """cudaDeviceSynchronize."""
+        _gpu.current().synchronize()
+
+    @staticmethod
+    def malloc(size: int) -> int:
+        """cudaMalloc: the address of `size` fresh bytes. Raises CUDARuntimeError (cudaErrorMemoryAllocation)."""
+        gpu = _gpu.current()
+        gpu.forbid_unsafe()
+        gpu.charge(gpu.costs.cuda_malloc_us)
+        return gpu.memory.allocate(size)
+
+    @staticmethod
+    def free(ptr: int) -> None:
+        """cudaFree; freeing 0 does nothing."""
+        gpu = _gpu.current()
+        if ptr:
+            gpu.synchronize()
+            gpu.memory.free(ptr)
 
 
-def _free(ptr: int) -> None:
-    gpu = _gpu.current()
-    gpu.synchronize()
-    gpu.memory.free(ptr)
+runtime = _Runtime()
 
 
-runtime = SimpleNamespace(
-    CUDARuntimeError=CUDARuntimeError,
-    deviceSynchronize=lambda: _gpu.current().synchronize(),
-    free=_free,
-    malloc=_malloc,
-    streamCaptureModeGlobal=0,
-    streamCaptureModeThreadLocal=1,
-    streamCaptureModeRelaxed=2,
-)
+class _MemoryModule(Partial):
+    """`cupy.cuda.memory`, for its error."""
+
+    _library = "cupy.cuda.memory"
+    OutOfMemoryError = _OutOfMemoryError
+
+
+memory = _MemoryModule()
 
 Stream.null = Stream(null=True)
 
