@@ -50,11 +50,17 @@ def doctor() -> int:
     for name, state, mend in rows:
         print(f"{name:{width}}  {state}" + (f"   -> {mend}" if mend else ""))
     print()
+    problem, mend_it = diagnosis.problem, diagnosis.mend
     if diagnosis.live:
-        print("The notebooks run live on this GPU.")
+        try:
+            choose("live", found)  # the packages are there; only using them shows whether they work
+        except DeviceUnavailableError as error:
+            problem, mend_it = error.diagnosis.problem, error.diagnosis.mend
+    if problem:
+        print(f"The notebooks run on the simulated GPU: {problem}.")
+        print(f"To mend it: {mend_it}.")
     else:
-        print(f"The notebooks run on the simulated GPU: {diagnosis.problem}.")
-        print(f"To mend it: {diagnosis.mend}.")
+        print("The notebooks run live on this GPU.")
     return 1 if missing or mend else 0
 
 
@@ -89,7 +95,8 @@ def record_sweeps(output: Path | None, rounds: int) -> int:
     try:
         device = choose("live")
     except DeviceUnavailableError as error:
-        print(f"onelaunch record: a recording needs a live GPU. {str(error).partition(', but ')[2]}", file=sys.stderr)
+        lacks = error.diagnosis
+        print(f"onelaunch record: a recording needs a live GPU: {lacks.problem} ({lacks.mend})", file=sys.stderr)
         return 2
     try:
         recording = sweeps.record(device, rounds, lambda plan: tqdm(plan, unit="case", smoothing=0.02))

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from onelaunch import cli
-from onelaunch.device import DeviceUnavailableError, Found, choose, diagnose
+from onelaunch.device import DeviceUnavailableError, Diagnosis, Found, choose, diagnose
 
 ALL = {
     "numpy": "2.4.6", "cupy-cuda13x": "14.2.0", "numba": "0.68.0", "numba-cuda": "0.30.4", "cuda-core": "1.2.0",
@@ -45,8 +45,22 @@ CASES = {
     "driver too old for CUDA 13": (machine(cuda_version=(12, 8)), False, "needs CUDA 13", "--extra cu12"),
     "driver too old": (machine(cuda_version=(11, 8)), False, "supports CUDA 11.8", "update the NVIDIA driver"),
     "numpy too new": (machine(packages={**ALL, "numpy": "2.5.2"}), False, "numpy 2.5.2", "numpy<2.5"),
+    "GPU too old for CUDA 13": (
+        machine(compute_capability=(7, 0)),
+        False,
+        "compute capability 7.0; CUDA 13, which cupy-cuda13x needs, starts at 7.5",
+        "--extra cu12",
+    ),
+    "GPU too old for CUDA 13, nothing installed": (
+        machine(compute_capability=(6, 1), packages=without("cupy-cuda13x")),
+        False,
+        "CuPy is not installed",
+        "--extra cu12",
+    ),
     "CUDA 12 packages": (
-        machine(cuda_version=(12, 4), packages={**without("cupy-cuda13x"), "cupy-cuda12x": "14.2.0"}),
+        machine(
+            cuda_version=(12, 4), compute_capability=(7, 0), packages={**without("cupy-cuda13x"), "cupy-cuda12x": "14.2.0"}
+        ),
         True,
         "",
         "",
@@ -151,6 +165,23 @@ def test_doctor_lists_what_is_there_and_what_would_mend_it(capsys, monkeypatch):
     assert "To mend it: uv run --extra cu12" in out
 
 
+def test_doctor_tries_the_gpu_packages_that_are_there(capsys, monkeypatch):
+    """They may be installed and not work; then the notebooks fall back, and doctor must not say otherwise."""
+
+    def broken(wanted, found):
+        raise DeviceUnavailableError(
+            Diagnosis(False, "the GPU packages are installed, but fail: OSError: libnvrtc", "reinstall")
+        )
+
+    monkeypatch.setattr(cli, "find", lambda: H200)
+    monkeypatch.setattr(cli, "choose", broken)
+    cli.main(["doctor"])
+    assert "run on the simulated GPU: the GPU packages are installed, but fail: OSError: libnvrtc" in capsys.readouterr().out
+    monkeypatch.setattr(cli, "choose", lambda wanted, found: None)
+    cli.main(["doctor"])
+    assert "The notebooks run live on this GPU." in capsys.readouterr().out
+
+
 def test_doctor_fails_when_the_notebooks_cannot_run(capsys, monkeypatch):
     monkeypatch.setattr(cli, "NOTEBOOK_PACKAGES", (*cli.NOTEBOOK_PACKAGES, "not-a-package"))
     assert cli.main(["doctor"]) == 1
@@ -169,7 +200,7 @@ def test_record_without_a_gpu_refuses_and_writes_nothing(capsys, monkeypatch, tm
 
     monkeypatch.setattr(cli, "choose", refuse)
     assert cli.main(["record", "-o", str(tmp_path / "r.json")]) == 2
-    assert "a recording needs a live GPU. no NVIDIA driver on this machine" in capsys.readouterr().err
+    assert "a recording needs a live GPU: no NVIDIA driver on this machine" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -6,11 +6,12 @@ import functools
 import os
 
 from .base import API_LABELS, Device, HostTimes, Phases, Work
-from .probe import Diagnosis, Found, diagnose, find
+from .probe import Diagnosis, Found, diagnose, find, install_command
 from .provenance import Provenance
 
 __all__ = [
     "API_LABELS",
+    "VARIABLE",
     "Device",
     "DeviceUnavailableError",
     "Diagnosis",
@@ -30,7 +31,11 @@ CHOICES = ("live", "sim", "auto")
 
 
 class DeviceUnavailableError(RuntimeError):
-    """A live GPU was asked for and cannot be used; says why and what mends it."""
+    """A live GPU was asked for and cannot be used; says why and what mends it (`diagnosis`)."""
+
+    def __init__(self, diagnosis: Diagnosis):
+        self.diagnosis = diagnosis
+        super().__init__(f"{VARIABLE}=live, but {diagnosis.problem}. To mend it: {diagnosis.mend}")
 
 
 def choose(wanted: str, found: Found | None = None) -> Device:
@@ -54,9 +59,9 @@ def choose(wanted: str, found: Found | None = None) -> Device:
             return LiveDevice()
         except Exception as error:  # whatever a half-installed GPU stack raises, the learner should hear it and go on
             problem = f"the GPU packages are installed, but fail: {type(error).__name__}: {error}"
-            diagnosis = Diagnosis(False, problem, "uv run onelaunch doctor")
+            diagnosis = Diagnosis(False, problem, "reinstall them: " + install_command(found))
     if wanted == "live":
-        raise DeviceUnavailableError(f"{VARIABLE}=live, but {diagnosis.problem}. To mend it: {diagnosis.mend}")
+        raise DeviceUnavailableError(diagnosis)
     hoped = found.cupy or found.cuda_version or found.driver_problem  # somebody prepared this machine for a GPU
     return _simulated(f"Not live: {diagnosis.problem}. To mend it: {diagnosis.mend}" if hoped else "")
 

@@ -34,6 +34,7 @@ from .provenance import Provenance
 HERE = Path(__file__).parent
 HEADER = 4  # int64 words before the stamps: see kernels.cu
 MAX_STAMPS = 8192
+ANSWER_LIMIT_US = 5e6
 CHAIN_COLUMNS = (  # of sample_chain in reference.cu, named as NVIDIA's sample names them
     "capture", "instantiation", "first_launch_api", "first_launch_total",
     "repeat_launch_api", "repeat_launch_total", "repeat_launch_device",
@@ -52,7 +53,6 @@ class LiveWork(Work):
     """The yardstick through one Python API. A subclass says how one launch is made."""
 
     stretches = True
-    stamped = False
 
     def __init__(self, device: LiveDevice):
         self._device = device
@@ -81,11 +81,10 @@ class LiveWork(Work):
         key = (k, stream.ptr, stamped)
         if key not in self._launchers:
             self._launchers[key] = self.launcher(self._x(k), stream, stamped)
+            self._rewind(k, stream)  # a stamped launch writes where the count says
             with self.stream_context(stream):
                 self._launchers[key]()  # compiles and loads the kernel
-            stream.synchronize()
-            self._x(k)[0] = 0
-            cupy.cuda.Device().synchronize()
+            self._rewind(k, stream)
         return self._launchers[key]
 
     def set_kernel_us(self, us: float) -> None:
@@ -146,10 +145,11 @@ class LiveWork(Work):
     def trace(self, launches: int, stream: Any) -> Trace:
         launches = min(launches, MAX_STAMPS)
         call = self._launch_on(0, stream, stamped=True)
+        self._rewind(0, stream)
         with self.stream_context(stream):
             for _ in range(3):  # the path from Python to the driver is warm in a loop
                 call()
-        self._rewind(stream)
+        self._rewind(0, stream)
         begin, end = self._stamped_calls(launches, stream)
         waiting = self._device.now_us()
         stream.synchronize()
@@ -179,7 +179,7 @@ class LiveWork(Work):
             self._graphs = {key: stream.end_capture()}  # only the last: a learner's slider makes many
         graph = self._graphs[key]
         for _ in range(2):  # the first launch uploads
-            self._rewind(stream)
+            self._rewind(0, stream)
             start = self._device.now_us()
             graph.launch(stream)
             returned = self._device.now_us()
@@ -188,8 +188,10 @@ class LiveWork(Work):
         host = [Span("graph launch", start, returned), Span("synchronize", returned, back)]
         return Trace(host, self._stamps(launches, stream))
 
-    def _rewind(self, stream) -> None:
-        cupy.cuda.runtime.memsetAsync(self._x(0).data.ptr, 0, 8, stream.ptr)
+    def _rewind(self, k: int, stream) -> None:
+        """Sets a counter to 0: no more than MAX_STAMPS stamped launches may follow."""
+        cupy.cuda.Device().synchronize()  # other streams may still be counting
+        cupy.cuda.runtime.memsetAsync(self._x(k).data.ptr, 0, 8, stream.ptr)
         stream.synchronize()
 
     def _stamps(self, launches: int, stream) -> list[Span]:
@@ -296,7 +298,11 @@ class CppWork(LiveWork):
 
     def launcher(self, x, stream, stamped):
         handle, address = ctypes.c_void_p(stream.ptr), ctypes.c_void_p(x.data.ptr)
-        return lambda: self._device.reference.issue_stamped(1, handle, address)
+        reference = self._device.reference
+        if stamped:
+            return lambda: self._checked(reference.issue_stamped(1, handle, address))
+        handles, addresses = (ctypes.c_void_p * 1)(stream.ptr), (ctypes.c_void_p * 1)(x.data.ptr)
+        return lambda: self._checked(reference.issue(1, 1, handles, addresses))
 
     def _arrays_of(self, streams) -> tuple:
         key = tuple(s.ptr for s in streams)
@@ -367,6 +373,7 @@ class LiveDevice(Device):
             **{n: found.packages[n] for n in names if n in found.packages},
         }
         self._has_torch = "torch" in found.packages
+        self.kernel("work")  # compiles: what is missing for that should be heard now
 
     @property
     def provenance(self) -> Provenance:
@@ -471,12 +478,16 @@ class LiveDevice(Device):
         for _ in range(20):
             called[:] = 0
             kernel((1,), (1,), arguments, stream=stream)
-            host_time.sleep(100e-6)  # the kernel is waiting by now
-            start = self.now_us()
-            called[0] = 1
-            while not called[1]:
-                pass
-            end = self.now_us()
+            try:
+                host_time.sleep(100e-6)  # the kernel is waiting by now
+                start = self.now_us()
+                called[0] = 1
+                while not called[1]:
+                    if self.now_us() - start > ANSWER_LIMIT_US:
+                        raise RuntimeError(f"the GPU did not answer within {ANSWER_LIMIT_US * 1e-6:.0f} s")
+                end = self.now_us()
+            finally:
+                called[0] = 1  # whatever happens here, the kernel must not wait for ever
             stream.synchronize()
             answers.append((end - start, (start + end) / 2 - int(when[0]) * 1e-3))
         return min(answers)[1]
@@ -508,7 +519,8 @@ class LiveDevice(Device):
         kernel((1,), (1,), arguments, stream=stream)
         start = self.now_us()
         while not seen[0]:
-            pass
+            if self.now_us() - start > ANSWER_LIMIT_US:
+                raise RuntimeError(f"the GPU did not answer within {ANSWER_LIMIT_US * 1e-6:.0f} s")
         visible = self.now_us() - start
         stream.synchronize()
         return visible
@@ -539,8 +551,14 @@ class LiveDevice(Device):
         marks.append(self.now_us())
         executable = _check(runtime.cudaGraphInstantiate(graph, 0))
         marks.append(self.now_us())
-        launch = runtime.cudaGraphLaunch
-        first, replay = (self.time_calls(lambda: launch(executable, handle), stream.synchronize) for _ in ("first", "replay"))
+        launch, results = runtime.cudaGraphLaunch, []
+
+        def issue() -> None:
+            results.append(launch(executable, handle))
+
+        first, replay = (self.time_calls(issue, stream.synchronize) for _ in ("first", "replay"))
+        for result in results:
+            _check(result)
         _check(runtime.cudaGraphExecDestroy(executable))
         _check(runtime.cudaGraphDestroy(graph))
         capture, end, instantiate = (b - a for a, b in itertools.pairwise(marks))

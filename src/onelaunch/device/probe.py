@@ -7,17 +7,20 @@ import sys
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 
+OLDEST_FOR_CUDA_13 = (7, 5)  # CUDA 13.0 release notes: Maxwell, Pascal and Volta dropped
 CUPY = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
 PACKAGES = ("numpy", *CUPY, "numba", "numba-cuda", "cuda-core", "cuda-bindings", "torch")
 
 
 @dataclass(frozen=True)
 class Found:
-    """The facts about a machine. `cuda_version` is the newest CUDA that the driver supports, as (major, minor)."""
+    """The facts about a machine. Versions are (major, minor): `cuda_version` is the newest CUDA that the driver supports,
+    `compute_capability` that of the first GPU."""
 
     gpus: tuple[str, ...] = ()
     driver: str | None = None
     cuda_version: tuple[int, int] | None = None
+    compute_capability: tuple[int, int] | None = None
     driver_problem: str | None = None
     packages: dict[str, str] = field(default_factory=dict)
 
@@ -63,13 +66,16 @@ def _diagnose_packages(found: Found) -> Diagnosis:
     supports = f"the driver ({found.driver}) supports CUDA {major}.{minor}"
     if major < 12:
         return Diagnosis(False, f"{supports}, and the course needs CUDA 12 or 13", "update the NVIDIA driver")
-    extra = "cu13" if major >= 13 else "cu12"
-    install = f"uv run --extra {extra} jupyter lab notebooks/00_start_here.ipynb"
+    install = install_command(found)
     if found.cupy is None:
         return Diagnosis(False, f"GPU {found.gpus[0]}, but CuPy is not installed", install)
     needs = 13 if found.cupy == "cupy-cuda13x" else 12
     if needs > major:
         return Diagnosis(False, f"{supports}, but the installed {found.cupy} needs CUDA {needs}", install)
+    if needs == 13 and _is_too_old_for_13(found):
+        capability = ".".join(map(str, found.compute_capability))
+        problem = f"GPU {found.gpus[0]} has compute capability {capability}; CUDA 13, which {found.cupy} needs, starts at 7.5"
+        return Diagnosis(False, problem, install)
     for name in ("numba-cuda", "cuda-core", "cuda-bindings"):
         if name not in found.packages:
             return Diagnosis(False, f"GPU {found.gpus[0]}, but {name} is not installed", install)
@@ -77,6 +83,16 @@ def _diagnose_packages(found: Found) -> Diagnosis:
         problem = f"numpy {found.packages['numpy']} is installed, and numba-cuda needs numpy < 2.5"
         return Diagnosis(False, problem, "uv pip install 'numpy<2.5'")
     return Diagnosis(True)
+
+
+def install_command(found: Found) -> str:
+    """The command that installs the GPU packages for this driver and GPU, and starts the course with them."""
+    extra = "cu13" if (found.cuda_version or (0, 0)) >= (13, 0) and not _is_too_old_for_13(found) else "cu12"
+    return f"uv run --extra {extra} jupyter lab notebooks/00_start_here.ipynb"
+
+
+def _is_too_old_for_13(found: Found) -> bool:
+    return found.compute_capability is not None and found.compute_capability < OLDEST_FOR_CUDA_13
 
 
 def _library(linux: str, windows: str) -> ctypes.CDLL | None:
@@ -106,7 +122,14 @@ def _driver() -> dict:
         name = ctypes.create_string_buffer(256)
         cuda.cuDeviceGetName(name, 256, i)
         gpus.append(name.value.decode(errors="replace"))
-    return {"cuda_version": cuda_version, "gpus": tuple(gpus), "driver": _driver_version()}
+    capability = []
+    for attribute in (75, 76):  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR
+        failed = cuda.cuDeviceGetAttribute(ctypes.byref(number), attribute, 0)
+        capability += [] if failed else [number.value]
+    return {
+        "cuda_version": cuda_version, "gpus": tuple(gpus), "driver": _driver_version(),
+        "compute_capability": tuple(capability) if len(capability) == 2 else None,
+    }  # fmt: skip
 
 
 def _cuda_version(number: int) -> tuple[int, int]:

@@ -19,7 +19,7 @@ HELD_OUT_LAUNCHES = (2, 8, 32, 128)  # of the ladder and the phases
 
 
 def is_held_out(point: Point) -> bool:
-    """Whether the fit may not see this point; it is judged on it all the same. About a third of a recording."""
+    """Whether the fit may not see this point; it is judged on it all the same. About two fifths of a recording."""
     if point.sweep == "duration":
         return (GRID_LAUNCHES.index(point.launches) + GRID_KERNEL_US.index(point.kernel_us)) % 2 == 1
     if point.sweep in ("copies", "elementwise"):

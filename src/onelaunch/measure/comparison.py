@@ -169,7 +169,7 @@ class Comparison:
     def _graph(self, api: str, launches: int) -> Any:
         key = (api, launches)
         if key not in self._graphs:
-            work = self.device.work(api)
+            work = self._work(api, 0.0)
             work.prepare([self.stream])
             self.stream.begin_capture()
             work.issue(launches, [self.stream])

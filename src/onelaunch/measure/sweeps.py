@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import json
+import os
 import random
 import statistics
 import subprocess
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from onelaunch.device import Device, current
+from onelaunch.device import VARIABLE, Device, current
 
 from .recording import Point, Recording, describe_host, point_from_json, point_to_json
 from .timing import Stat
@@ -495,7 +496,8 @@ def record(device: Device, rounds: int = 9, progress: Callable[[Sequence], Itera
 def _one_stream_elsewhere(rounds: int) -> list[Point]:
     """The first stage, in a process of its own: in this one there may have been other streams before."""
     code = f"from onelaunch.measure.sweeps import print_one_stream; print_one_stream({rounds})"
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
+    command, environment = [sys.executable, "-W", "ignore", "-c", code], {**os.environ, VARIABLE: "live"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         raise RuntimeError(f"the one-stream sweep failed: {done.stderr.strip()[-600:]}")
     return [point_from_json(json.loads(line)) for line in done.stdout.splitlines()]
