@@ -314,7 +314,7 @@ def test_longer_kernels_make_the_gpu_the_slower_one(device, stream):
 
     comparison = Comparison(device)
     short, long = comparison.at("rawkernel", 256, 0), comparison.at("rawkernel", 256, 100)
-    assert short.slopes.is_host_bound(0)
-    assert not long.slopes.is_host_bound(100)
+    assert short.slopes.bound_by(0) == "host"
+    assert long.slopes.bound_by(100) == "GPU"
     assert short.speed_up > 2 > long.speed_up
     assert short.idle_share > 0.5 > long.idle_share

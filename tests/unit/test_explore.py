@@ -35,10 +35,16 @@ def test_any_slider_value_gives_a_picture_and_a_verdict(overhead, launches, kern
 
 def test_the_verdict_turns_where_the_kernel_outlasts_its_launch(overhead):
     crossover = overhead._comparison.slopes("rawkernel").crossover_us
-    overhead.kernel_us.value = round(crossover - 0.5, 1)
-    assert overhead.verdict.startswith("host-bound: the GPU idles")
-    overhead.kernel_us.value = round(crossover + 0.5, 1)
-    assert overhead.verdict.startswith("GPU-bound")
+    assert overhead.view().crossover_us == crossover
+    for kernel_us, verdict in (
+        (0.6 * crossover, "host-bound: the GPU idles"),
+        (crossover, "balanced: a kernel takes about as long as its launch"),
+        (1.6 * crossover, "GPU-bound"),
+    ):
+        overhead.kernel_us.value = round(kernel_us, 1)
+        assert overhead.verdict.startswith(verdict)
+    overhead.launches.value = 8
+    assert overhead.view().crossover_us is None  # too few launches to be bound by anything
     overhead.launches.value = 1
     assert overhead.verdict.startswith("a single launch has nothing to save")
     overhead.launches.value = 0
@@ -93,11 +99,12 @@ def test_the_first_slider(device):
     first = explore.loop_or_graph()
     assert first.loop_us > 3 * first.replay_us > 0
     assert "as fast: the host launches once instead of 512 times" in first.verdict
-    for launches in (0, 1, 4096):
+    asked = first.loop_us
+    for launches, verdict in ((4096, "the graph is"), (1, "a single launch"), (0, "nothing launched")):
         first.launches.value = launches
         assert first.error == ""
-    first.launches.value = 0
-    assert (first.verdict, first.loop_us) == ("nothing launched", 0)
+        assert first.verdict.startswith(verdict)
+    assert first.loop_us == asked  # what the prediction was about
 
 
 def test_the_decode_budget_is_the_lessons():
@@ -112,6 +119,7 @@ def test_the_decode_budget_is_the_lessons():
 def test_the_decode_budget_can_be_overdrawn_and_empty():
     budget = explore.decode_budget(layers=128, kernels_per_layer=64, launch_us=50, target_ms=1)
     assert budget.verdict.startswith("over budget: 8,192 launches")
+    assert budget.verdict.endswith("409.6 times the whole target, and no GPU is fast enough to make up for it")
     for dial in (budget.layers, budget.kernels_per_layer, budget.launch_us):
         dial.value = 0
         assert budget.error == ""
@@ -147,13 +155,37 @@ def test_a_prediction_stands_beside_the_measured_value():
     assert "very close" in repr(guess.compare(1100))
 
 
-@pytest.mark.parametrize("value", ["soon", "", "nan", "inf"])
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("1500", 1500),
+        ("1,500", 1500),
+        ("1,500.5", 1500.5),
+        ("1 500", 1500),
+        ("1,5", 1.5),
+        ("-2", -2),
+        ("1e3", 1000),
+        ("12,34", 12.34),
+    ],
+)
+def test_numbers_as_people_type_them(text, number):
+    guess = explore.predict("How long?", unit="µs")
+    guess._box.value = text
+    assert guess.guess == number
+
+
+@pytest.mark.parametrize("value", ["soon", "", "nan", "inf", "1,2,3"])
 def test_what_is_no_number_is_no_prediction(value):
     guess = explore.predict("How long?", unit="µs")
     guess._box.value = "5"
     guess._box.value = value or "?"
     assert guess.guess == 5
     assert "a prediction is a finite number of µs" in guess._said.value
+
+
+@pytest.mark.parametrize("value", [np.float32(3), np.int64(3), 3, 3.0])
+def test_any_number_can_be_compared(value):
+    assert "measured: 3.0 µs" in repr(explore.predict("How long?", unit="µs").compare(value))
 
 
 @pytest.mark.parametrize("value", [None, "3", float("nan")])

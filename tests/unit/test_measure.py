@@ -292,18 +292,18 @@ def test_the_curves_pass_through_what_is_measured(device):
     """The two slopes say what any point says, within a tenth: the learner may read the curves."""
     comparison = Comparison(device)
     slopes = comparison.slopes("rawkernel")
-    for launches in (64, 512, 1024):
+    for launches in (1, 2, 8, 64, 512, 1024):
         for kernel_us in (0.0, 1.0, 5.0, 50.0):
+            close = 0.1 if launches >= 64 else 0.2  # how cold the first launch is depends on the wait before it
             point = comparison.at("rawkernel", launches, kernel_us)
-            assert slopes.loop_total_us(launches, kernel_us) == pytest.approx(point.loop.total_us, rel=0.1)
-            assert slopes.replay_total_us(launches, kernel_us) == pytest.approx(point.replay.total_us, rel=0.1)
+            assert slopes.loop_total_us(launches, kernel_us) == pytest.approx(point.loop.total_us, rel=close)
+            assert slopes.replay_total_us(launches, kernel_us) == pytest.approx(point.replay.total_us, rel=close)
 
 
 def test_host_bound_up_to_the_crossover():
     slopes = Slopes(launch_us=5.0, queued_us=1.7, node_us=0.9, loop_tail_us=5, replay_us=6)
     assert slopes.crossover_us == pytest.approx(3.3)
-    assert slopes.is_host_bound(3.2)
-    assert not slopes.is_host_bound(3.4)
+    assert [slopes.bound_by(us) for us in (0, 2.5, 3.3, 4.2, 50)] == ["host", "host", "both", "GPU", "GPU"]
     assert Slopes(1.0, 1.7, 0.9, 5, 6).crossover_us is None
 
 

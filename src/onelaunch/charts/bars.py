@@ -87,8 +87,8 @@ class DecodeBudgetChart:
         self._left.set_width(target_ms)
         self._bar.set([(0, spent_ms)] if spent_ms else [])
         self._target.set_data([target_ms, target_ms], [0, 1])
-        self._target_name.set_text(f"target {target_ms:g} ms ")
-        self._target_name.set_x(target_ms)
+        self._target_name.set_text(f" target {target_ms:g} ms ")
+        self._target_name.set(x=target_ms, ha="right" if target_ms > 0.3 * limit else "left")
         share = spent_ms / target_ms
         self._spent.set_text(f"launching: {100 * share:.0f} %")
         self._spent.set_position((limit * 0.01, 0.5))

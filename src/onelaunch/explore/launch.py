@@ -16,10 +16,15 @@ from .base import Dial, Explorer
 
 CURVE_US = np.geomspace(0.5, 500, 61)
 TIMELINE_LAUNCHES = 12  # as many as can be told apart
+FEWEST_TO_BIND = 16  # below, the first launch and the last wait decide, not the slower of the two
 
 
 def _times(ratio: float) -> str:
     return f"{ratio:.1f}×" if ratio < 10 else f"{ratio:.0f}×"
+
+
+def _launches(count: int) -> str:
+    return f"{count:,} launch{'' if count == 1 else 'es'}"
 
 
 class LaunchOverheadExplorer(Explorer):
@@ -51,10 +56,8 @@ class LaunchOverheadExplorer(Explorer):
         super().__init__([self.launches.widget, self.kernel_us.widget, self.api])
 
     def settings(self) -> str:
-        n = self.launches.value
-        plural = "" if n == 1 else "es"
         kernel = f"a {self.kernel_us.value:g} µs kernel" if self.kernel_us.value else "the shortest kernel"
-        return f"{n:,} launch{plural} of {kernel} through {API_LABELS[self.api.value]}"
+        return f"{_launches(self.launches.value)} of {kernel} through {API_LABELS[self.api.value]}"
 
     def draw(self) -> tuple[bytes, str, str]:
         point, view = self._look()
@@ -79,7 +82,7 @@ class LaunchOverheadExplorer(Explorer):
             curves_x=CURVE_US,
             loop_curve=slopes.loop_total_us(n, CURVE_US),
             replay_curve=slopes.replay_total_us(n, CURVE_US),
-            crossover_us=slopes.crossover_us,
+            crossover_us=slopes.crossover_us if n >= FEWEST_TO_BIND else None,
             recorded_loop=recorded_totals(self._recording, api, n, "loop"),
             recorded_replay=recorded_totals(self._recording, api, n, "replay"),
         )
@@ -108,13 +111,17 @@ def _verdict(point: LoopOrGraph) -> str:
     both = f"the loop takes {loop}, one graph replay {replay} ({_times(point.speed_up)})"
     if point.launches == 1:
         return f"a single launch has nothing to save: {both}"
-    if point.slopes.is_host_bound(point.kernel_us):
-        return f"host-bound: the GPU idles {100 * point.idle_share:.0f} % of the loop; {both}"
-    return f"GPU-bound: the kernels themselves take the time, and the graph saves little; {both}"
+    idles = f"the GPU idles {100 * point.idle_share:.0f} % of the loop"
+    return {
+        "host": f"host-bound: {idles}; {both}",
+        "both": f"balanced: a kernel takes about as long as its launch, {idles}; {both}",
+        "GPU": f"GPU-bound: the kernels themselves take the time, and the graph saves little; {both}",
+    }[point.slopes.bound_by(point.kernel_us)]
 
 
 class LoopOrGraphExplorer(Explorer):
-    """One slider; see `loop_or_graph`."""
+    """One slider; see `loop_or_graph`. `loop_us` and `replay_us` are the total times for the count that it opened with, so
+    that a prediction can be compared with them wherever the slider stands."""
 
     name = "Loop or graph"
 
@@ -123,22 +130,29 @@ class LoopOrGraphExplorer(Explorer):
         self.launches = Dial("kernel count", launches, 0, 4096, scale="log2", continuous=current().is_instant)
         self.launches.on_change(self.redraw)
         self._chart = LoopOrGraphChart()
-        self.loop_us = self.replay_us = 0.0  # total times at the slider's value
+        point = self._comparison.at("rawkernel", launches, 0.0)
+        self.loop_us, self.replay_us = point.loop.total_us, point.replay.total_us
         super().__init__([self.launches.widget])
 
     def settings(self) -> str:
-        return f"{self.launches.value:,} launches of the shortest kernel through {API_LABELS['rawkernel']}"
+        return f"{_launches(self.launches.value)} of the shortest kernel through {API_LABELS['rawkernel']}"
 
     def draw(self) -> tuple[bytes, str, str]:
         point = self._comparison.at("rawkernel", self.launches.value, 0.0)
-        self.loop_us, self.replay_us = point.loop.total_us, point.replay.total_us
         png = self._chart.png(point.launches, point.loop.total_us, point.replay.total_us)
+        return png, self._verdict(point), str(point.provenance)
+
+    @staticmethod
+    def _verdict(point: LoopOrGraph) -> str:
         if point.launches == 0:
-            return png, "nothing launched", str(point.provenance)
-        faster = f"the graph takes {_times(1 / point.speed_up)} as long as the loop"
+            return "nothing launched"
+        if point.launches == 1:
+            return "a single launch: the host asks once either way, and a graph has nothing to save"
         if point.speed_up > 1:
             faster = f"the graph is {_times(point.speed_up)} as fast"
-        return png, f"{faster}: the host launches once instead of {point.launches:,} times", str(point.provenance)
+        else:
+            faster = f"the graph takes {_times(1 / point.speed_up)} as long as the loop"
+        return f"{faster}: the host launches once instead of {point.launches:,} times"
 
 
 class DecodeBudgetExplorer(Explorer):
@@ -178,7 +192,7 @@ class DecodeBudgetExplorer(Explorer):
         share = self.spent_ms / self.target_ms.value
         spent = f"{self.launches:,} launches cost the host {self.spent_ms:.2f} milliseconds a token"
         if share > 1:
-            verdict = f"over budget: {spent}, {share:.1f} times the whole target, before the GPU has computed anything"
+            verdict = f"over budget: {spent}, {share:.1f} times the whole target, and no GPU is fast enough to make up for it"
         else:
             verdict = f"{spent}: {100 * share:.0f} percent of the budget is spent on launching"
         return png, verdict, "arithmetic on your four numbers; no device involved"
@@ -199,7 +213,7 @@ class WhoPaysExplorer(Explorer):
 
     def settings(self) -> str:
         rows = [f"  {API_LABELS[api]:16}{us:8.1f} µs a launch" for api, us in self.costs.items()]
-        return "\n".join([f"{self.launches.value:,} launches through each API", *rows])
+        return "\n".join([f"{_launches(self.launches.value)} through each API", *rows])
 
     def draw(self) -> tuple[bytes, str, str]:
         self.costs = self._comparison.launch_costs(self.launches.value)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import math
+import numbers
+import re
 from typing import Any
 
 import ipywidgets as widgets
@@ -78,9 +80,9 @@ class Prediction:
             self._said.value = f'<span role="alert" style="color:#D55E00">{html.escape(str(error))}</span>'
 
     def commit(self, value: float | str) -> None:
-        """Fixes the guess. Raises ValueError for what is not a finite number."""
+        """Fixes the guess: a number, or text such as "1500", "1,500", "1 500" or "1,5". Raises ValueError for anything else."""
         try:
-            number = float(value.replace(",", "") if isinstance(value, str) else value)
+            number = float(_plain(value) if isinstance(value, str) else value)
         except (TypeError, ValueError):
             number = math.nan
         if not math.isfinite(number):
@@ -90,7 +92,7 @@ class Prediction:
 
     def compare(self, measured: float) -> Answer:
         """The guess, if there is one, beside `measured`, in the same unit. Raises ValueError unless that is a finite number."""
-        if not isinstance(measured, int | float) or not math.isfinite(measured):
+        if not isinstance(measured, numbers.Real) or not math.isfinite(measured):
             raise ValueError(f"compare needs a finite number of {self.unit}, not {measured!r}")
         return Answer(self.question, self.unit, self.guess, float(measured))
 
@@ -101,6 +103,12 @@ class Prediction:
         bundle = dict(self._widget._repr_mimebundle_(**kwargs) or {})
         bundle["text/plain"] = repr(self)
         return bundle
+
+
+def _plain(text: str) -> str:
+    """A number as somebody types it, as Python reads it: commas between groups of three go, another one is a decimal point."""
+    text = re.sub(r"[\s_]", "", text)
+    return text.replace(",", "" if re.fullmatch(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?", text) else ".")
 
 
 def predict(question: str, unit: str) -> Prediction:

@@ -13,6 +13,7 @@ import numpy as np
 
 from onelaunch.device import API_LABELS, Device, HostTimes, Provenance, Work
 
+BALANCED = 1.15  # up to this ratio neither side is said to be the slower one: runs differ by more
 GRAPHS_KEPT = 8  # executable graphs of 4,096 nodes take megabytes
 
 
@@ -20,9 +21,9 @@ GRAPHS_KEPT = 8  # executable graphs of 4,096 nodes take megabytes
 class Slopes:
     """What one launch and one kernel cost on this device through one API, in µs. The kernel's own body comes on top.
 
-    `launch_us`: host time for each launch in a loop. `queued_us`: device time for each kernel in a stream, beyond its body,
-    when the host is ahead. `node_us`: the same for each node of a graph. `loop_tail_us`, `replay_us`: what a loop takes after
-    its last launch call, and a replay beyond its nodes, until the stream is idle.
+    `launch_us`: host time for each launch in a loop; the first one costs `first_us` more. `queued_us`: device time for each
+    kernel in a stream, beyond its body, when the host is ahead. `node_us`: the same for each node of a graph. `loop_tail_us`,
+    `replay_us`: what a loop takes after its last launch call, and a replay beyond its nodes, until the stream is idle.
     """
 
     launch_us: float
@@ -30,11 +31,12 @@ class Slopes:
     node_us: float
     loop_tail_us: float
     replay_us: float
+    first_us: float = 0.0
 
     def loop_total_us(self, launches: int, kernel_us: float | np.ndarray) -> float | np.ndarray:
         """The loop: whichever is slower, the host or the device."""
-        host = launches * self.launch_us + self.loop_tail_us
-        device = self.launch_us + self.loop_tail_us + launches * (kernel_us + self.queued_us)
+        host = self.first_us + launches * self.launch_us + self.loop_tail_us
+        device = self.first_us + self.launch_us + self.loop_tail_us + launches * (kernel_us + self.queued_us)
         return np.maximum(host, device) if launches else 0.0 * np.asarray(kernel_us)
 
     def replay_total_us(self, launches: int, kernel_us: float | np.ndarray) -> float | np.ndarray:
@@ -47,9 +49,12 @@ class Slopes:
         crossover = self.launch_us - self.queued_us
         return crossover if crossover > 0 else None
 
-    def is_host_bound(self, kernel_us: float) -> bool:
-        """Whether a loop of such kernels waits for the host rather than for the device."""
-        return self.launch_us > kernel_us + self.queued_us
+    def bound_by(self, kernel_us: float) -> str:
+        """What a long loop of such kernels waits for: "host", "GPU", or "both" where the two are within 15 percent."""
+        ratio = self.launch_us / max(kernel_us + self.queued_us, 1e-9)
+        if 1 / BALANCED < ratio < BALANCED:
+            return "both"
+        return "host" if ratio > 1 else "GPU"
 
 
 @dataclass(frozen=True)
@@ -130,16 +135,18 @@ class Comparison:
         """This API's slopes, measured at the first call."""
         if api not in self._slopes:
             many, few, body_us = 320, 64, 20.0
-            loop = self.loop(api, many)
+            loop, one = self.loop(api, many), self.loop(api, 1)
+            launch = max(0.0, (loop.host_us - one.host_us) / (many - 1))
             queued = (self.loop(api, few, body_us).total_us - self.loop(api, few // 2, body_us).total_us) / (few // 2) - body_us
             long, short = self.replay(api, many), self.replay(api, few)
             node = (long.total_us - short.total_us) / (many - few)
             self._slopes[api] = Slopes(
-                launch_us=loop.host_us / many,
+                launch_us=launch,
                 queued_us=max(0.0, queued),
                 node_us=max(0.0, node),
                 loop_tail_us=loop.total_us - loop.host_us,
                 replay_us=max(0.0, short.total_us - few * node),
+                first_us=max(0.0, one.host_us - launch),
             )
         return self._slopes[api]
 
