@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import statistics
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,12 @@ import pytest
 from onelaunch import check
 from onelaunch.check.verdict import FAIL, NOT_ATTEMPTED, Verdict
 
-WRONG = sorted((Path(__file__).parents[1] / "wrong_answers").glob("*/*/*.py"))
+LIVE = os.environ.get("ONELAUNCH_DEVICE") == "live"
+WRONG = [
+    path
+    for path in sorted((Path(__file__).parents[1] / "wrong_answers").glob("*/*/*.py"))
+    if not (LIVE and path.stem == "this_computers_clock")  # which is the right one there
+]
 EXERCISES = ("bottleneck", "crossover_us", "benchmark", "decode_budget", "spread")
 
 
@@ -41,18 +48,40 @@ def test_a_wrong_answer_is_rejected_with_a_cause_and_a_hint(path):
 
 CAUSES = {
     "bottleneck/all_launches_against_one_kernel": "all launches are set against a single kernel",
+    "bottleneck/all_kernels_against_one_launch": "a single launch is set against all kernels",
+    "bottleneck/wrong_way_round": "the wrong way round",
+    "bottleneck/always_host": "the same whatever the numbers are",
+    "bottleneck/fixed_limit": "the kernel alone decides, against a fixed limit",
+    "bottleneck/the_number_of_launches": "the number of launches alone decides",
+    "bottleneck/many_launches_are_host_bound": "something else than one launch against one kernel",
+    "crossover_us/wrong_way_round": "the wrong way round, and then cut off at zero",
+    "crossover_us/negative_difference": "the difference is the wrong way round",
+    "crossover_us/absolute_difference": "the sign matters",
+    "crossover_us/text": "text, not a number",
     "crossover_us/forgets_the_overhead": "overhead for each kernel is left out",
     "crossover_us/below_zero": "cannot take less than no time",
     "benchmark/no_synchronise": "before the GPU had finished",
     "benchmark/synchronises_after_the_clock": "before the GPU had finished",
-    "benchmark/mean_after_warm_up": "a mean, or a maximum",
+    "benchmark/mean_after_warm_up": "a mean: one bad run spoils it",
+    "benchmark/fastest_run": "the fastest run",
+    "benchmark/slowest_run": "the slowest run",
+    "benchmark/five_runs": "too few runs",
+    "benchmark/warm_up_counted": "the warm-up run is counted too",
+    "benchmark/text": "text, not a number",
     "benchmark/seconds": "that is seconds",
     "benchmark/milliseconds": "that is milliseconds",
     "benchmark/sum_of_all_runs": "more than one run was counted",
     "decode_budget/percent": "share in percent",
     "decode_budget/microseconds": "not in milliseconds",
+    "decode_budget/other_order": "in another order",
+    "decode_budget/share_upside_down": "upside down",
     "spread/default_stream": "goes to the default stream",
-    "spread/waits_in_the_loop": "synchronises after each launch",
+    "spread/waits_in_the_loop": "synchronises between launches",
+    "spread/waits_once_on_the_way": "synchronises between launches",
+    "spread/waits_for_the_device_each_round": "synchronises between launches",
+    "spread/backwards": "not in turn",
+    "spread/one_launch_too_many": "more launches than asked for",
+    "spread/a_block_of_threads": "more blocks or threads than one",
     "spread/never_waits": "returns before the GPU has finished",
     "spread/whole_rounds_only": "do not fill a whole round",
     "spread/first_array_for_all": "another stream's array",
@@ -63,6 +92,52 @@ CAUSES = {
 def test_a_misconception_is_named(name, cause):
     path = next(p for p in WRONG if f"{p.parent.name}/{p.stem}" == name)
     assert cause in getattr(check.lab01, path.parent.name)(load(path)).cause
+
+
+GOOD_BENCHMARKS = {  # (runs to warm up, timed runs)
+    "as asked": (1, 10), "two to warm up": (2, 10), "more runs": (1, 20), "an odd number of runs": (1, 15),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("warm", "runs"), GOOD_BENCHMARKS.values(), ids=GOOD_BENCHMARKS)
+def test_more_runs_than_asked_for_are_welcome(device, warm, runs):
+    def benchmark(fn, stream):
+        times = []
+        for _ in range(warm + runs):
+            start = device.time.perf_counter()
+            fn()
+            stream.synchronize()
+            times.append((device.time.perf_counter() - start) * 1e6)
+        return statistics.median(times[warm:])
+
+    assert check.lab01.benchmark(benchmark).passed
+
+
+@pytest.mark.parametrize("wait", ["streams", "device"])
+def test_either_way_of_waiting_is_right(cuda, wait):
+    def spread(kernel, arrays, streams, launches):
+        for i in range(launches):
+            kernel[1, 1, streams[i % len(streams)]](arrays[i % len(streams)])
+        if wait == "device":
+            cuda.synchronize()
+        else:
+            for s in reversed(streams):
+                s.synchronize()
+
+    assert check.lab01.spread(spread).passed
+
+
+def test_a_call_without_a_configuration_is_explained():
+    verdict = check.lab01.spread(lambda kernel, arrays, streams, launches: kernel(arrays[0]))
+    assert "kernel[1, 1, stream](array)" in verdict.got
+
+
+@pytest.mark.skipif(LIVE, reason="on a live GPU this computer's clock is the right one")
+def test_this_computers_clock_is_named():
+    path = next(p for p in WRONG if p.stem == "this_computers_clock")
+    verdict = check.lab01.benchmark(load(path))
+    assert "import time" in verdict.cause
+    assert verdict.hint == "from onelaunch import time"
 
 
 @pytest.mark.parametrize("exercise", EXERCISES)

@@ -1,0 +1,2 @@
+def bottleneck(launches, launch_us, kernel_us):
+    return "host" if 2 * launch_us > kernel_us else "GPU"

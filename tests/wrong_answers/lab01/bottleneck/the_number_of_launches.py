@@ -1,0 +1,2 @@
+def bottleneck(launches, launch_us, kernel_us):
+    return "host" if launches > 100 else "GPU"
