@@ -7,16 +7,18 @@ import os
 import statistics
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from onelaunch import check
 from onelaunch.check.verdict import FAIL, NOT_ATTEMPTED, Verdict
 
 LIVE = os.environ.get("ONELAUNCH_DEVICE") == "live"
+THIS_COMPUTERS = {"this_computers_clock", "this_computers_clock_inside", "this_computers_counter"}  # right on a live GPU
 WRONG = [
     path
     for path in sorted((Path(__file__).parents[1] / "wrong_answers").glob("*/*/*.py"))
-    if not (LIVE and path.stem == "this_computers_clock")  # which is the right one there
+    if not (LIVE and path.stem in THIS_COMPUTERS)
 ]
 EXERCISES = ("bottleneck", "crossover_us", "benchmark", "decode_budget", "spread")
 
@@ -66,6 +68,16 @@ CAUSES = {
     "benchmark/fastest_run": "the fastest run",
     "benchmark/slowest_run": "the slowest run",
     "benchmark/five_runs": "too few runs",
+    "benchmark/no_warm_up": "no warm-up run, or only nine",
+    "benchmark/waits_for_the_run_before": "not waited for, or only by the next one",
+    "benchmark/warm_up_not_waited_for": "not waited for, or only by the next one",
+    "benchmark/starts_the_clock_late": "the clock starts only after fn() was called",
+    "benchmark/last_run": "the last run alone",
+    "bottleneck/returns_nothing": "returns nothing",
+    "crossover_us/rounded": "rounded",
+    "crossover_us/an_array": "an array, not a number",
+    "spread/stream_of_an_earlier_cell": "not given: one of an earlier cell",
+    "spread/array_of_an_earlier_cell": "must be one of `arrays`",
     "benchmark/warm_up_counted": "the warm-up run is counted too",
     "benchmark/text": "text, not a number",
     "benchmark/seconds": "that is seconds",
@@ -127,14 +139,51 @@ def test_either_way_of_waiting_is_right(cuda, wait):
     assert check.lab01.spread(spread).passed
 
 
+@pytest.mark.parametrize("values", [list, np.array, iter, lambda v: dict(enumerate(v)).values()])
+def test_three_numbers_in_any_container_are_three_numbers(values):
+    def decode_budget(layers, kernels_per_layer, launch_us, target_ms):
+        launch_ms = layers * kernels_per_layer * launch_us / 1000
+        return values([layers * kernels_per_layer, launch_ms, round(launch_ms / target_ms, 4)])
+
+    assert check.lab01.decode_budget(decode_budget).passed
+
+
+def test_a_wait_before_the_first_launch_changes_nothing():
+    def spread(kernel, arrays, streams, launches):
+        for s in streams:
+            s.synchronize()
+        for i in range(launches):
+            kernel[1, 1, streams[i % len(streams)]](arrays[i % len(streams)])
+        for s in streams:
+            s.synchronize()
+
+    assert check.lab01.spread(spread).passed
+
+
+@pytest.mark.skipif(LIVE, reason="kills the context")
+def test_a_dead_device_is_named_and_how_to_go_on(gpu, cp, cuda):
+    @cuda.jit
+    def overrun(x):
+        x[5] = 1
+
+    def answer(launches, launch_us, kernel_us):
+        overrun[1, 1](cuda.as_cuda_array(cp.zeros(1)))
+        cp.cuda.Device().synchronize()
+
+    verdict = check.lab01.bottleneck(answer)
+    assert "IllegalAddress" in verdict.got
+    assert "Kernel ▸ Restart" in verdict.hint
+
+
 def test_a_call_without_a_configuration_is_explained():
     verdict = check.lab01.spread(lambda kernel, arrays, streams, launches: kernel(arrays[0]))
     assert "kernel[1, 1, stream](array)" in verdict.got
 
 
 @pytest.mark.skipif(LIVE, reason="on a live GPU this computer's clock is the right one")
-def test_this_computers_clock_is_named():
-    path = next(p for p in WRONG if p.stem == "this_computers_clock")
+@pytest.mark.parametrize("name", sorted(THIS_COMPUTERS))
+def test_this_computers_clock_is_named(name):
+    path = next(p for p in WRONG if p.stem == name)
     verdict = check.lab01.benchmark(load(path))
     assert "import time" in verdict.cause
     assert verdict.hint == "from onelaunch import time"

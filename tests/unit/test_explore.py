@@ -38,7 +38,7 @@ def test_the_verdict_turns_where_the_kernel_outlasts_its_launch(overhead):
     assert overhead.view().crossover_us == crossover
     for kernel_us, verdict in (
         (0.6 * crossover, "host-bound: the GPU idles"),
-        (crossover, "balanced: a kernel takes about as long as its launch"),
+        (crossover, "balanced: a kernel, with its start and end, takes about as long as its launch"),
         (1.6 * crossover, "GPU-bound"),
     ):
         overhead.kernel_us.value = round(kernel_us, 1)
@@ -46,7 +46,7 @@ def test_the_verdict_turns_where_the_kernel_outlasts_its_launch(overhead):
     overhead.launches.value = 8
     assert overhead.view().crossover_us is None  # too few launches to be bound by anything
     overhead.launches.value = 1
-    assert overhead.verdict.startswith("a single launch has nothing to save")
+    assert overhead.verdict.startswith("a single launch: one call either way")
     overhead.launches.value = 0
     assert overhead.verdict.startswith("nothing launched")
 

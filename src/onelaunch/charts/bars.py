@@ -92,7 +92,7 @@ class DecodeBudgetChart:
         share = spent_ms / target_ms
         self._spent.set_text(f"launching: {100 * share:.0f} %")
         self._spent.set_position((limit * 0.01, 0.5))
-        self._rest.set_text(f"left for everything else: {max(0.0, target_ms - spent_ms):.2f} ms" if share < 0.6 else "")
+        self._rest.set_text(f"not spent on launching: {max(0.0, target_ms - spent_ms):.2f} ms" if share < 0.6 else "")
         self._rest.set_x(target_ms - limit * 0.01)
         return self._canvas.png((limit, target_ms))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -91,4 +92,9 @@ def _error(exercise: str, answer: Callable, error: Exception) -> Verdict:
     frames = _frames(answer, error)
     where = f" (line {frames[-1].lineno}: {frames[-1].line})" if frames and frames[-1].line else ""
     got = f"{type(error).__name__}: {error}{where}"
+    if re.search("Illegal_?Address|Launch_?Fail", str(error), re.IGNORECASE):
+        cause = "a kernel reached outside its array, here or in a cell before; no later call on this GPU can work"
+        return Verdict(
+            exercise, ERROR, "", got, cause, "mend the kernel's arguments, then Kernel ▸ Restart and run the cells again"
+        )
     return Verdict(exercise, ERROR, "", got, "your function raised an exception", "mend that line, then run the check again")

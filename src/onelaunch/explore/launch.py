@@ -110,11 +110,11 @@ def _verdict(point: LoopOrGraph) -> str:
     loop, replay = microseconds(point.loop.total_us), microseconds(point.replay.total_us)
     both = f"the loop takes {loop}, one graph replay {replay} ({_times(point.speed_up)})"
     if point.launches == 1:
-        return f"a single launch has nothing to save: {both}"
+        return f"a single launch: one call either way, and what differs is the price of that call; {both}"
     idles = f"the GPU idles {100 * point.idle_share:.0f} % of the loop"
     return {
         "host": f"host-bound: {idles}; {both}",
-        "both": f"balanced: a kernel takes about as long as its launch, {idles}; {both}",
+        "both": f"balanced: a kernel, with its start and end, takes about as long as its launch; {idles}; {both}",
         "GPU": f"GPU-bound: the kernels themselves take the time, and the graph saves little; {both}",
     }[point.slopes.bound_by(point.kernel_us)]
 
@@ -147,7 +147,7 @@ class LoopOrGraphExplorer(Explorer):
         if point.launches == 0:
             return "nothing launched"
         if point.launches == 1:
-            return "a single launch: the host asks once either way, and a graph has nothing to save"
+            return "a single launch: one call either way, and what differs is the price of that call"
         if point.speed_up > 1:
             faster = f"the graph is {_times(point.speed_up)} as fast"
         else:

@@ -1,0 +1,13 @@
+import statistics
+
+from onelaunch import time
+
+
+def benchmark(fn, stream):
+    times = []
+    for _ in range(10):
+        start = time.perf_counter()
+        fn()
+        stream.synchronize()
+        times.append((time.perf_counter() - start) * 1e6)
+    return statistics.median(times)

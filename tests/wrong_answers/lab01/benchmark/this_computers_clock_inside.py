@@ -1,0 +1,15 @@
+import statistics
+
+
+def benchmark(fn, stream):
+    import time
+
+    fn()
+    stream.synchronize()
+    times = []
+    for _ in range(10):
+        start = time.perf_counter()
+        fn()
+        stream.synchronize()
+        times.append((time.perf_counter() - start) * 1e6)
+    return statistics.median(times)

@@ -1,0 +1,2 @@
+def bottleneck(launches, launch_us, kernel_us):
+    return "GPU" if kernel_us > 0.95 * launch_us else "host"
