@@ -9,7 +9,7 @@ import inspect
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
-from onelaunch.sim import cupy_face, numba_face, time_face, types_face
+from onelaunch.sim import core_face, cudart_face, cupy_face, numba_face, time_face, types_face
 from onelaunch.sim.cupy_face import cuda as cupy_cuda
 
 TARGET = Path(__file__).parents[1] / "docs" / "simulated_device.md"
@@ -20,18 +20,27 @@ Without an NVIDIA GPU the course runs on a simulated one. Of each library it off
 own names; anything else raises `NotSimulatedError`, which names the call and points here. On a live GPU all of each library is
 there. This page is generated from the code by `tools/list_simulated.py`.
 
+What it does is held against an NVIDIA H200: `tests/conformance` has more than a thousand cases and 50,000 random programs that
+ran there (driver, versions and date are in the transcripts); the simulated device must do the same.
+
 Known differences from a GPU:
 
-- Device code runs as plain Python, one thread after another. Arithmetic takes no virtual time: a kernel lasts as long as the
-  shortest one recorded, plus what its slowest thread sleeps (`cuda.nanosleep`), for each wave of blocks. An elementwise CuPy
-  kernel lasts as long as the recording says for its number of bytes.
+- Device code runs as plain Python, one thread after another (in turns, where a kernel has barriers). Arithmetic takes no
+  virtual time: a kernel lasts as long as the shortest one recorded, plus what its slowest thread sleeps (`cuda.nanosleep`), for
+  each wave of blocks. An elementwise CuPy kernel lasts as long as the recording says for its number of bytes.
 - `cuda.nanosleep(ns)` sleeps for exactly `ns`; a GPU sleeps for anything from zero to twice as long (PTX ISA, nanosleep).
 - `time` is the host's virtual clock: only CUDA calls and `time.sleep` move it, Python in between is free.
 - The host's cost of a launch depends on the API and its arguments, not on what else the machine is doing.
-- A kernel does all its writing at its end, in one piece; so does a copy. Kernels that run side by side do not slow each other.
+- A kernel does all its writing at its end, in one piece; so does a copy. So a data race has one outcome here, and any on a GPU.
 - There is no compiler: what Numba would refuse when it compiles a kernel is raised by the next call that waits.
-- `fill` and `zeros` are kernels (CuPy makes a memset of a zero), and a reduction is one kernel.
-- Errors have the libraries' classes, names and numbers; the sentence behind a driver error is the runtime's.
+- `cupy.sort`, `fft` and reductions have as many kernels as on the H200; the last one does the work. `cupy.random` draws other
+  numbers than cuRAND.
+- Device addresses are above what a host process can have, so an address belongs to one side alone. Memory freed in a graph
+  or by `cudaFreeAsync` is unmapped, or kept, by simpler rules than the driver's: reading it is undefined on both devices.
+- On the H200 (driver 580) work queued behind a replay whose last node is a disabled memset did not wait for the nodes before
+  it. Here it waits.
+- Stream priorities are given back and change nothing. No kernel launches kernels or graphs.
+- The host side of the simulated device is not thread-safe: captures may span threads, but one thread at a time should call it.
 """
 
 
@@ -40,6 +49,7 @@ def page() -> str:
     sections = [HEAD]
     for title, module in (
         ("cupy", cupy_face), ("cupy.cuda", cupy_cuda), ("numba.cuda", numba_face), ("numba.types", types_face),
+        ("cuda.core", core_face), ("cuda.core.graph", core_face.graph), ("cuda.bindings.runtime", cudart_face),
         ("time", time_face),
     ):  # fmt: skip
         sections.append(f"## `{title}`\n\n{_section(title, module)}")

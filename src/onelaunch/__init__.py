@@ -5,8 +5,9 @@ The first cell of every notebook is
     import onelaunch as ol
     from onelaunch import cp, cuda, time
 
-and `cp`, `cuda`, `types` and `time` are then CuPy, numba.cuda, numba.types and the standard library's time on a live GPU,
-or their stand-ins on the simulated one.
+and `cp`, `cuda`, `types`, `core`, `cudart` and `time` are then CuPy, numba.cuda, numba.types, cuda.core, cuda.bindings.runtime
+and the standard library's time on a live GPU, or their stand-ins on the simulated one. `as_kernel` is the one bridge that the
+libraries lack: a Numba kernel as a `cuda.core.Kernel`.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ __all__ = [
     "Recording",
     "Stat",
     "Timing",
+    "as_kernel",
     "check",
+    "core",
     "cp",
     "cuda",
+    "cudart",
     "device",
     "explore",
     "measure",
@@ -37,7 +41,7 @@ __all__ = [
 # function; `device` must stand for the device itself, which is chosen at the first use (see __getattr__).
 del device  # noqa: F821
 
-_LIBRARIES = ("cp", "cuda", "types", "time")
+_LIBRARIES = ("as_kernel", "core", "cp", "cuda", "cudart", "time", "types")
 _LATER = {"check": "onelaunch.check", "explore": "onelaunch.explore", "predict": "onelaunch.explore"}
 
 

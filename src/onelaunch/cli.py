@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from onelaunch.device import DeviceUnavailableError, choose, diagnose, find
-from onelaunch.measure import sweeps
+from onelaunch.measure import Recording, RecordingError, sweeps
+from onelaunch.measure.recording import SHIPPED
 
 NOTEBOOK_PACKAGES = ("onelaunch", "numpy", "matplotlib", "ipywidgets", "jupyterlab", "ipykernel")
 
@@ -22,10 +23,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     record = commands.add_parser("record", help="measure this machine's GPU and write a recording (a few minutes)")
     record.add_argument("-o", "--output", type=Path, help="the file to write (default: recordings/GPU-DATE.json)")
     record.add_argument("--rounds", type=int, default=9, help="how often each case is sampled (default: 9; fewer is faster)")
+    record.add_argument("--only", choices=[*sweeps.ADDITIONS], help="measure this part alone, and add it to a recording")
+    record.add_argument("--into", type=Path, default=SHIPPED, help="the recording to add it to (default: the shipped H200's)")
     options = parser.parse_args(arguments)
     if options.command == "doctor":
         return doctor()
-    return record_sweeps(options.output, options.rounds)
+    return record_sweeps(options.output, options.rounds, options.only, options.into)
 
 
 def doctor() -> int:
@@ -85,8 +88,11 @@ def _kernel() -> tuple[str, str]:
     return f"python3 runs another Python: {command}", install
 
 
-def record_sweeps(output: Path | None, rounds: int) -> int:
-    """Records a live GPU. Returns 2 where there is none, 130 if interrupted; nothing is written then."""
+def record_sweeps(output: Path | None, rounds: int, only: str | None = None, into: Path = SHIPPED) -> int:
+    """Records a live GPU: every sweep, or `only` one part, added to the recording `into`, which itself stays as it is.
+
+    Returns 2 where there is no GPU or it is not the recording's, 130 if interrupted; nothing is written then.
+    """
     from tqdm.auto import tqdm
 
     if rounds < 1:
@@ -98,13 +104,23 @@ def record_sweeps(output: Path | None, rounds: int) -> int:
         lacks = error.diagnosis
         print(f"onelaunch record: a recording needs a live GPU: {lacks.problem} ({lacks.mend})", file=sys.stderr)
         return 2
+
+    def progress(plan: Sequence) -> Iterable:
+        return tqdm(plan, unit="case", smoothing=0.02)
+
     try:
-        recording = sweeps.record(device, rounds, lambda plan: tqdm(plan, unit="case", smoothing=0.02))
+        if only:
+            recording = sweeps.record_addition(only, device, Recording.load(into), rounds, progress)
+        else:
+            recording = sweeps.record(device, rounds, progress)
+    except RecordingError as error:
+        print(f"onelaunch record: {error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("\nonelaunch record: interrupted; nothing was written", file=sys.stderr)
         return 130
-    name = recording.gpu.lower().replace(" ", "_")
-    output = output or Path("recordings") / f"{name}-{recording.date}.json"
+    name, date = recording.gpu.lower().replace(" ", "_"), recording.added[only]["date"] if only else recording.date
+    output = output or Path("recordings") / f"{name}-{date}.json"
     recording.save(output)
     print(f"{recording!r}\nwritten to {output}")
     return 0

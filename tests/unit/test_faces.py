@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
+from onelaunch.sim import core_face as core
+from onelaunch.sim import cudart_face as cudart
 from onelaunch.sim import cupy_face as cp
 from onelaunch.sim import numba_face as cuda
 from onelaunch.sim import time_face as time
+from onelaunch.sim import types_face as types
 from onelaunch.sim.errors import CudaAPIError, CUDAError, NotSimulatedError, driver_name
 
 
@@ -21,19 +26,20 @@ def add_one(x):
     [
         (lambda: cp.linalg, "cupy.linalg"),
         (lambda: cp.RawKernel, "cupy.RawKernel"),
-        (lambda: cp.cuda.ExternalStream, "cupy.cuda.ExternalStream"),
-        (lambda: cuda.shared, "numba.cuda.shared"),
-        (lambda: cuda.syncthreads, "numba.cuda.syncthreads"),
+        (lambda: cp.cuda.UnownedMemory, "cupy.cuda.UnownedMemory"),
+        (lambda: cuda.shfl_sync, "numba.cuda.shfl_sync"),
+        (lambda: cuda.shared.matrix, "numba.cuda.shared.matrix"),
         (lambda: time.strftime, "time.strftime"),
-        (lambda: cp.cuda.Stream(ptds=True), "cupy.cuda.Stream(ptds=True)"),
-        (lambda: cp.cuda.Stream().launch_host_func, "cupy.cuda.Stream.launch_host_func"),
+        (lambda: cp.cuda.Stream().attach, "cupy.cuda.Stream.attach"),
+        (lambda: cp.cuda.Event(interprocess=True), "cupy.cuda.Event(interprocess=True)"),
         (lambda: cp.zeros(3).dot, "cupy.ndarray.dot"),
         (lambda: cuda.to_device([1]).split, "numba.cuda.DeviceNDArray.split"),
         (lambda: cp.zeros(3)[[0, 1]], "cupy.ndarray indexing"),
         (lambda: cp.zeros(3).sum(axis=0), "cupy.ndarray.sum(axis=…)"),
-        (lambda: cp.cuda.runtime.memset, "cupy.cuda.runtime.memset"),
-        (lambda: cp.cuda.Stream(priority=1), "cupy.cuda.Stream(priority=…)"),
-        (lambda: cuda.atomic.cas, "numba.cuda.atomic.cas"),
+        (lambda: cp.cuda.runtime.memcpyPeer, "cupy.cuda.runtime.memcpyPeer"),
+        (lambda: cuda.atomic.xor, "numba.cuda.atomic.xor"),
+        (lambda: cudart.cudaIpcOpenMemHandle, "cuda.bindings.runtime.cudaIpcOpenMemHandle"),
+        (lambda: core.Program, "cuda.core.Program"),
     ],
 )
 def test_what_is_not_simulated_names_the_call_and_the_list(gpu, call, name):
@@ -50,14 +56,14 @@ def test_a_raw_kernel_points_to_numba():
 @pytest.mark.parametrize(
     ("launch", "error", "message"),
     [
-        (lambda k, a: k[1](a), ValueError, "griddim and blockdim"),
+        (lambda k, a: k[1](a), TypeError, r"object of type 'int' has no len"),
         (lambda k, a: k(a), ValueError, "launch configuration"),
-        (lambda k, a: k[0, 1](a), CUDAError, "CUDA_ERROR_INVALID_VALUE: invalid argument"),
+        (lambda k, a: k[0, 1](a), ValueError, r"LaunchConfig\.grid values must be >= 1 \(got \(0, 1, 1\)\)"),
         (lambda k, a: k[1, 1025](a), CUDAError, "CUDA_ERROR_INVALID_VALUE"),
-        (lambda k, a: k[-1, 1](a), CUDAError, "CUDA_ERROR_INVALID_VALUE"),
+        (lambda k, a: k[-1, 1](a), ValueError, r"LaunchConfig\.grid values must be >= 1"),
         (lambda k, a: k[1, 1](), TypeError, "takes 1 arguments, 0 given"),
-        (lambda k, a: k["1", 1](a), TypeError, "a grid or block is an int"),
-        (lambda k, a: k[1, 1, 12345](a), TypeError, "Expected a Stream object or 0, got int"),
+        (lambda k, a: k["1", 1](a), TypeError, r"griddim must be a sequence of integers, got \['1'\]"),
+        (lambda k, a: k[1, 1, 12345](a), TypeError, "Expected a Stream object, .*, or 0, got int"),
         (lambda k, a: k[1, 1, cp.cuda.Stream()](a), TypeError, r"cuda\.external_stream\(s\.ptr\)"),
         (lambda k, a: k[1, 1, cuda.external_stream(12345)](a), CUDAError, "CUDA_ERROR_INVALID_HANDLE"),
     ],
@@ -244,3 +250,68 @@ def test_a_kernel_keeps_a_bounded_number_of_configurations(gpu):
 )
 def test_driver_names(runtime, driver):
     assert driver_name(runtime) == driver
+
+
+def test_threads_of_a_block_meet_at_barriers(gpu):
+    @cuda.jit
+    def total(x, out):
+        part = cuda.shared.array(64, types.float32)
+        t = cuda.threadIdx.x
+        part[t] = x[cuda.grid(1)]
+        cuda.syncthreads()
+        n = 32
+        while n:
+            if t < n:
+                part[t] += part[t + n]
+            cuda.syncthreads()
+            n //= 2
+        if t == 0:
+            out[cuda.blockIdx.x] = part[0]
+
+    out = cp.zeros(3, dtype=cp.float32)
+    total[3, 64](cp.arange(192, dtype=cp.float32), out)
+    cp.cuda.Device().synchronize()
+    assert out.tolist() == [float(sum(range(64 * k, 64 * k + 64))) for k in range(3)]
+
+
+def test_an_error_behind_a_barrier_reaches_the_host_and_ends_the_other_threads(gpu):
+    @cuda.jit
+    def fails(x):
+        cuda.syncthreads()
+        if cuda.threadIdx.x == 3:
+            raise ZeroDivisionError("mine")
+        cuda.syncthreads()
+
+    before = threading.active_count()
+    fails[1, 8](cp.zeros(1))
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        cp.cuda.Device().synchronize()
+    assert threading.active_count() == before
+
+
+def test_shared_memory_is_new_in_each_block_and_dynamic_memory_has_the_launch_size(gpu):
+    @cuda.jit
+    def look(out):
+        own, rest = cuda.shared.array(2, types.int32), cuda.shared.array(0, types.int32)
+        out[2 * cuda.blockIdx.x] = own[0]
+        own[0] = 5
+        out[2 * cuda.blockIdx.x + 1] = len(rest)
+
+    out = cp.zeros(4, dtype=cp.int32)
+    look[2, 1, 0, 24](out)
+    cp.cuda.Device().synchronize()
+    assert out.tolist() == [-1, 6, -1, 6]
+
+
+def test_local_arrays_belong_to_one_thread(gpu):
+    @cuda.jit
+    def mine(out):
+        own = cuda.local.array((2, 2), types.float64)
+        own[1, 1] = cuda.grid(1)
+        cuda.syncthreads()
+        out[cuda.grid(1)] = own[1, 1]
+
+    out = cp.zeros(8)
+    mine[2, 4](out)
+    cp.cuda.Device().synchronize()
+    assert out.tolist() == list(range(8))

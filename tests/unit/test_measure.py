@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 import json
 import statistics
@@ -9,8 +10,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from onelaunch.bench import fidelity
 from onelaunch.device.simulated import SimulatedDevice
 from onelaunch.measure import Point, Recording, RecordingError, Stat, measure, sweeps
 from onelaunch.measure.calibrate import calibrate, is_held_out, judge
@@ -22,7 +25,9 @@ from onelaunch.sim.costs import Costs
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
-from merge_recordings import merge
+from merge_recordings import join, merge
+
+NVIDIA_SAMPLE = Path(__file__).parents[1] / "data" / "nvidia_sample_h200.csv"
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +99,8 @@ def test_the_shipped_recording_is_an_h200s_and_has_every_sweep(recording):
     assert recording.provenance.kind == "recorded"
     sweeps = {point.sweep for point in recording.points}
     assert sweeps >= {"ladder", "duration", "streams", "phases", "replays", "arguments", "copies", "elementwise", "one stream"}
+    assert sweeps >= {"forkjoin", "branches", "diamonds", "calls", "nodes"}
+    assert recording.added.keys() == {"forkjoin", "calls"}
     apis = {point.api for point in recording.select(sweep="ladder")}
     assert apis == {"cpp", "bindings", "core", "rawkernel", "ufunc", "torch", "numba_ptr", "numba"}
     for api in apis:
@@ -166,6 +173,32 @@ def test_a_missing_recording_is_refused(tmp_path):
         Recording.load(tmp_path / "nowhere.json")
 
 
+def test_a_sweep_recorded_later_joins_a_recording(recording, tmp_path):
+    """Its points are there, the others stay as they were, and the file says when and where it was recorded."""
+    before = sim_gpu.swap(sim_gpu.Gpu())
+    try:
+        device = SimulatedDevice()
+        joined = sweeps.record_addition("forkjoin", device, recording, rounds=1)
+        again = sweeps.record_addition("forkjoin", device, joined, rounds=1)
+    finally:
+        sim_gpu.swap(before)
+    joined.save(tmp_path / "joined.json")
+    read = Recording.load(tmp_path / "joined.json")
+    others = [p for p in recording.points if p.sweep not in sweeps.ADDITIONS["forkjoin"]]
+    assert [p for p in read.points if p.sweep not in sweeps.ADDITIONS["forkjoin"]] == others
+    graphs = read.select(sweep="forkjoin", what="replay", kernel_us=0, replays=1)
+    assert {(p.streams, p.launches // p.streams) for p in graphs} >= {(1, 512), (2, 512), (4, 512), (8, 1), (8, 512), (32, 64)}
+    assert (read.date, read.driver) == (recording.date, recording.driver)
+    assert set(read.added["forkjoin"]) == {"date", "driver", "versions", "host"}
+    assert read.added["forkjoin"]["driver"] == "none (simulated)"
+    assert len(again.points) == len(joined.points)
+
+
+def test_a_sweep_of_another_gpu_does_not_join(recording, device):
+    with pytest.raises(RecordingError, match="gpu: is Other, and this one is NVIDIA H200"):
+        sweeps.record_addition("forkjoin", device, replace(recording, gpu="Other"))
+
+
 def test_points_survive_json():
     point = Point("ladder", "loop", "cpp", 512, host_us=Stat(5.0, 1.0, 9))
     assert point_from_json(point_to_json(point)) == point
@@ -212,19 +245,94 @@ def test_every_case_is_its_own_configuration(device):
 
 
 def test_the_model_is_faithful_to_the_recording(judged, recording):
-    """First light's bar: median absolute error at most 5 %, worst at most 20 %, over every recorded timing."""
-    errors = [j.error for j in judged]
-    assert len(errors) == sum(len(list(p.timings())) for p in recording.points)
-    assert statistics.median(errors) <= 0.05
-    worst = max(judged, key=lambda j: j.error)
+    """First light's bar: median absolute error at most 5 %, worst at most 20 %, over every timing of loops, chains, copies."""
+    assert len(judged) == sum(len(list(p.timings())) for p in recording.points)
+    first = fidelity.first_light(judged)
+    assert len(first) > 1000
+    assert statistics.median(j.error for j in first) <= 0.05
+    worst = max(first, key=lambda j: j.error)
     assert worst.error <= 0.20, worst
+    assert statistics.median(j.error for j in judged) <= 0.05
 
 
 def test_the_model_is_faithful_where_the_fit_did_not_look(judged):
-    held_out = [j.error for j in judged if is_held_out(j.point)]
-    assert len(held_out) >= len(judged) // 4
+    first = fidelity.first_light(judged)
+    held_out = [j.error for j in first if is_held_out(j.point)]
+    assert len(held_out) >= len(first) // 4
     assert statistics.median(held_out) <= 0.05
     assert max(held_out) <= 0.20
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+def test_the_model_is_faithful_to_graphs_with_branches(judged, width):
+    """Median absolute error at most 10 %: of all timings, of those that the fit did not see, and of the replays' durations."""
+    mine = [j for j in fidelity.branches(judged) if j.point.streams == width]
+    held_out = [j.error for j in mine if is_held_out(j.point)]
+    replays = [j.error for j in mine if j.point.what == "replay" and j.quantity != "host_us"]
+    assert len(held_out) >= len(mine) // 3
+    for errors in ([j.error for j in mine], held_out, replays):
+        assert len(errors) >= 20
+        assert statistics.median(errors) <= 0.10
+
+
+def test_the_model_predicts_nvidias_sample():
+    """Somebody else's program, which no fit saw: its kernel's duration is taken from one branch, four and eight predicted."""
+    with NVIDIA_SAMPLE.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    recorded = {(int(r["width"]), int(r["length"])): float(r["repeat_launch_device"]) for r in rows}
+    lengths = sorted({length for _, length in recorded})
+    node_us, _ = np.polyfit(lengths, [recorded[1, length] for length in lengths], 1)
+    costs = Costs.load()
+    costs = replace(costs, kernel_overhead_us=node_us - costs.second_stream_us)
+    assert len(lengths) == 17
+    for width in (4, 8):
+        predicted = sample_device_us(costs, width, lengths)
+        errors = [abs(predicted[length] / recorded[width, length] - 1) for length in lengths]
+        assert statistics.median(errors) <= 0.10, width
+
+
+def sample_device_us(costs, width, lengths):
+    """Length → what events around a replay see, as the sample measures it: all is queued before any of it may start."""
+    before = sim_gpu.swap(sim_gpu.Gpu(costs))
+    try:
+        device, out = SimulatedDevice(), {}
+        streams = [device.cp.cuda.Stream() for _ in range(width)]
+        work, latch = device.work("rawkernel"), device.work("bindings")
+        work.prepare(streams)
+        latch.prepare(streams[:1])
+        latch.set_kernel_us(1000)
+        origin, *others = streams
+        for length in lengths:
+            origin.begin_capture()
+            fork = origin.record()
+            for stream in others:
+                stream.wait_event(fork)
+            for stream in streams:
+                work.issue(length, [stream])
+            for stream in others:
+                origin.wait_event(stream.record())
+            graph = origin.end_capture()
+            graph.launch(origin)
+            origin.synchronize()
+            latch.issue(1, [origin])
+            start = origin.record()
+            graph.launch(origin)
+            end = origin.record()
+            origin.synchronize()
+            out[length] = device.cp.cuda.get_elapsed_time(start, end) * 1e3
+        return out
+    finally:
+        sim_gpu.swap(before)
+
+
+def test_the_model_is_faithful_to_single_calls_and_nodes(judged):
+    """Within a fifth, or within the recording's own scatter (cloning a graph of 16 nodes takes 10 µs or 20)."""
+    single = [j for j in judged if j.point.sweep in sweeps.ADDITIONS["calls"]]
+    assert {j.point.what for j in single} >= {"cudaMemsetAsync", "add kernel node", "update graph", "memset", "while iteration"}
+    for j in single:
+        scatter = getattr(j.point, j.quantity).iqr_us
+        assert abs(j.modelled_us - j.recorded_us) <= max(0.2 * j.recorded_us, scatter), j
+    assert sum(j.error > 0.2 for j in single) <= 1
 
 
 def test_the_stated_errors_are_the_real_ones(judged):
@@ -261,8 +369,13 @@ def test_the_fit_finds_a_known_device_again():
     finally:
         sim_gpu.swap(before)
     found = calibrate(made)
-    for name in ("kernel_overhead_us", "second_stream_us", "stream_gap_us", "numba_array_us", "numba_scalar_us"):
+    for name in (
+        "kernel_overhead_us", "second_stream_us", "stream_gap_us", "numba_array_us", "numba_scalar_us",
+        "root_us", "dispatch_us", "contention_us", "join_us", "captured_event_us", "root_instantiate_us",
+    ):  # fmt: skip
         assert getattr(found, name) == pytest.approx(getattr(truth, name), rel=0.02, abs=0.01), name
+    for name in ("calls", "nodes", "node_host"):
+        assert getattr(found, name) == pytest.approx(getattr(truth, name), rel=0.02, abs=0.03), name
     for api, cost in truth.launch.items():
         assert found.launch[api].per_launch_us == pytest.approx(cost.per_launch_us, rel=0.01), api
     assert found.queue_depth == pytest.approx(truth.queue_depth, abs=3)
@@ -280,6 +393,23 @@ def test_merging_takes_whole_timings_of_one_session():
     assert merged.points[0].total_us == Stat(12.0, 2.0, 9)
     assert merge([session(10.0, 5.0), session(12.0, 0.1)]).points[0].total_us == Stat(12.0, 0.1, 9)
     assert merged.host == {"cores": 2, "sessions": 3}
+
+
+def test_later_sweeps_join_and_leave_the_rest_as_it_was():
+    old = Point("ladder", "loop", "cpp", 1, total_us=Stat(10.0, 1.0, 9))
+    base = Recording("G", "1", "2026-12-01", {}, {}, (old,))
+    forks, calls = (Point(sweep, "x", total_us=Stat(us, 0, 1)) for sweep, us in (("forkjoin", 3.0), ("calls", 4.0)))
+    with_forks = replace(base, points=(old, forks), added={"forkjoin": {"date": "2026-12-02"}})
+    with_calls = replace(base, points=(old, calls), added={"calls": {"date": "2026-12-03"}})
+    both = join(base, [with_forks, with_calls])
+    assert both.points == (old, forks, calls)
+    assert both.added == {"forkjoin": {"date": "2026-12-02"}, "calls": {"date": "2026-12-03"}}
+    again = replace(forks, total_us=Stat(3.1, 0, 1))  # measured anew on top of both: only that is taken
+    assert join(both, [replace(both, points=(old, calls, again))]).points == (old, calls, again)
+    with pytest.raises(ValueError, match="nothing was added"):
+        join(base, [base])
+    with pytest.raises(ValueError, match="is no addition to"):
+        join(base, [replace(with_calls, points=(replace(old, total_us=Stat(11.0, 1.0, 9)), calls))])
 
 
 def test_recordings_of_different_machines_are_not_merged():

@@ -7,12 +7,24 @@ from collections.abc import Sequence
 
 from onelaunch.measure.calibrate import Judgement, is_held_out, judge
 from onelaunch.measure.recording import Recording
+from onelaunch.measure.sweeps import ADDITIONS
 from onelaunch.sim.costs import Costs
 
 
 def judge_shipped() -> list[Judgement]:
     """Every recorded timing of the shipped recording beside the shipped model's."""
     return judge(Costs.load(), Recording.load())
+
+
+def first_light(judged: Sequence[Judgement]) -> list[Judgement]:
+    """Those of the sweeps that every recording has: loops, chains, copies."""
+    later = {sweep for sweeps in ADDITIONS.values() for sweep in sweeps}
+    return [j for j in judged if j.point.sweep not in later]
+
+
+def branches(judged: Sequence[Judgement]) -> list[Judgement]:
+    """Those of graphs with one to eight branches."""
+    return [j for j in judged if j.point.sweep in ADDITIONS["forkjoin"] and j.point.streams <= 8]
 
 
 def table(judged: Sequence[Judgement]) -> list[tuple[str, ...]]:

@@ -24,6 +24,12 @@ API_LABELS = {
 }
 
 
+NEEDS_SIGNATURE = (
+    "a kernel for a graph node needs one declared signature, with pointers for arrays: "
+    "@cuda.jit(types.void(types.CPointer(types.float32), …))"
+)
+
+
 @dataclass(frozen=True)
 class HostTimes:
     """One run as the host saw it, in µs from its start: when the last call returned, and when all streams were idle."""
@@ -93,8 +99,9 @@ class Work(ABC):
 class Device(ABC):
     """Which device this is, and the libraries that reach it.
 
-    `cp` is CuPy, `cuda` is `numba.cuda`, `types` is `numba.types`, `time` the clock of the host that feeds the device:
-    the libraries themselves on a live GPU, their stand-ins on the simulated one.
+    `cp` is CuPy, `cuda` is `numba.cuda`, `types` is `numba.types`, `core` is `cuda.core`, `cudart` is
+    `cuda.bindings.runtime`, `time` the clock of the host that feeds the device: the libraries themselves on a live GPU, their
+    stand-ins on the simulated one.
     """
 
     kind: str  # "live" or "simulated"
@@ -104,6 +111,8 @@ class Device(ABC):
     cp: ModuleType
     cuda: ModuleType
     types: ModuleType
+    core: ModuleType
+    cudart: ModuleType
     time: ModuleType
     apis: tuple[str, ...]  # which of API_LABELS work here
     is_instant: bool  # whether a timing costs no real device time, so that a slider may ask for one at each step
@@ -116,6 +125,14 @@ class Device(ABC):
     @abstractmethod
     def provenance(self) -> Provenance:
         """What a timing made now comes from."""
+
+    @staticmethod
+    @abstractmethod
+    def as_kernel(kernel: Any) -> Any:
+        """A Numba kernel with one declared signature as a `cuda.core.Kernel`, for graphs built by hand.
+
+        Raises TypeError for a kernel without a declared signature (its arguments would be typed at the launch).
+        """
 
     @abstractmethod
     def _make_work(self, api: str) -> Work: ...

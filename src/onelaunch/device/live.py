@@ -27,7 +27,7 @@ from numba import types as numba_types
 
 from onelaunch.sim.gpu import Span, Trace
 
-from .base import API_LABELS, Device, HostTimes, Phases, Work
+from .base import API_LABELS, NEEDS_SIGNATURE, Device, HostTimes, Phases, Work
 from .probe import find
 from .provenance import Provenance
 
@@ -47,6 +47,14 @@ def _check(result: tuple) -> Any:
     if error != runtime.cudaError_t.cudaSuccess:
         raise cupy.cuda.runtime.CUDARuntimeError(int(error))
     return values[0] if values else None
+
+
+def declared_overload(kernel):
+    """The one compiled form of a Numba kernel that was declared with a signature. Raises TypeError for another."""
+    overloads = list(getattr(kernel, "overloads", {}).values())
+    if len(overloads) != 1:
+        raise TypeError(NEEDS_SIGNATURE)
+    return overloads[0]
 
 
 class LiveWork(Work):
@@ -352,12 +360,22 @@ class CppWork(LiveWork):
 WORKS = {w.api: w for w in (CppWork, BindingsWork, CoreWork, RawKernelWork, UfuncWork, TorchWork, NumbaPointerWork, NumbaWork)}
 
 
-class LiveDevice(Device):
+class LiveLibraries:
+    """The libraries themselves, and the one bridge between them that they lack."""
+
+    cp, cuda, types, core, cudart, time = cupy, numba.cuda, numba_types, core, runtime, host_time
+
+    @staticmethod
+    def as_kernel(kernel) -> core.Kernel:
+        handle = declared_overload(kernel)._codelibrary.get_cufunc().handle
+        return core.Kernel.from_handle(int(handle))
+
+
+class LiveDevice(LiveLibraries, Device):
     """The first NVIDIA GPU of this machine."""
 
     kind = "live"
     is_instant = False
-    cp, cuda, types, time = cupy, numba.cuda, numba_types, host_time
 
     def __init__(self) -> None:
         super().__init__()

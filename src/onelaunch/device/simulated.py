@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
-from onelaunch.sim import cupy_face, numba_face, time_face, types_face
+from onelaunch.sim import core_face, cudart_face, cupy_face, numba_face, time_face, types_face
 from onelaunch.sim import gpu as sim_gpu
 from onelaunch.sim.kernel import KernelOp
 from onelaunch.sim.stream import Op
 
-from .base import API_LABELS, Device, HostTimes, Phases, Work
+from .base import API_LABELS, NEEDS_SIGNATURE, Device, HostTimes, Phases, Work
 from .provenance import Provenance
 
 
@@ -131,12 +131,18 @@ class SimulatedDevice(Device):
 
     kind = "simulated"
     is_instant = True
-    cp, cuda, types, time = cupy_face, numba_face, types_face, time_face
+    cp, cuda, types, core, cudart, time = cupy_face, numba_face, types_face, core_face, cudart_face, time_face
 
     def __init__(self, note: str = ""):
         super().__init__()
         self.note = note
         self.versions = {"numpy": version("numpy")}
+
+    @staticmethod
+    def as_kernel(kernel) -> core_face.Kernel:
+        if getattr(kernel, "signature", None) is None:
+            raise TypeError(NEEDS_SIGNATURE)
+        return core_face.Kernel._of(kernel)
 
     @property
     def _costs(self):

@@ -10,12 +10,17 @@ import numpy as np
 
 from onelaunch.sim import gpu as sim_gpu
 from onelaunch.sim.costs import Costs, Knots, LaunchCost
+from onelaunch.sim.graph import QUEUES
 
 from .recording import Point, Recording
 from .sweeps import GRID_KERNEL_US, GRID_LAUNCHES, Sweeps, run_cases
 
+GRAPH_CALLS = ("update graph", "clone graph", "upload graph")  # whose cost depends on the graph's size
+ISSUED_US = 0.1  # host time of a replayed node from which on the host issues nodes of that kind itself
 CPP_COLD = 0.25  # how much less than Python a long wait costs C++, which has no interpreter to go cold (from the recording)
-HELD_OUT_LAUNCHES = (2, 8, 32, 128)  # of the ladder and the phases
+HELD_OUT_LAUNCHES = (2, 8, 32, 128)  # of the ladder, the phases, and a branch
+HELD_OUT_WIDTHS = (4, 32)  # of the diamonds
+SETTLED = 16  # launches in a branch from which on the pace of fork/join graphs is steady
 
 
 def is_held_out(point: Point) -> bool:
@@ -31,6 +36,10 @@ def is_held_out(point: Point) -> bool:
         "one stream": lambda: point.launches in (64, 512),
         "replays": lambda: point.replays in (10, 1000),
         "arguments": lambda: point.launches == 512,
+        "forkjoin": lambda: point.launches // point.streams in HELD_OUT_LAUNCHES or point.kernel_us > 0,
+        "branches": lambda: True,
+        "diamonds": lambda: point.streams in HELD_OUT_WIDTHS,
+        "calls": lambda: point.launches == 16,
     }
     return rules.get(point.sweep, lambda: False)()
 
@@ -73,6 +82,9 @@ class _Fit:
         replay_host = {"cupy": self._replay_host("rawkernel", waits["cupy"])}
         replay_host["cpp"] = self._replay_host("cpp", waits["cpp"]) if "cpp" in launch else replay_host["cupy"]
         graph_latency = max(0.0, replay_tail - replay_host["cupy"](64) - sync_return)
+        waits["runtime"], replay_host["runtime"] = waits["cupy"], self._runtime_host(replay_host["cupy"])
+        outside, captured = graph_latency + sync_return, launch["rawkernel"].in_capture
+        after_kernels = self._after_kernels(replay_host["cupy"])
         r = self.recording
         return Costs(
             gpu=r.gpu,
@@ -92,23 +104,31 @@ class _Fit:
             sync_return_us=sync_return,
             sync_idle_us=self.primitive("synchronize idle"),
             event_record_us=self.primitive("event record"),
+            captured_event_us=self._captured_event(captured),
             event_gap_us=self._event_gap(replay_host["cupy"], graph_latency - latency, overhead, second_stream),
             begin_capture_us=self.primitive("begin capture"),
             end_capture=self._phase("end capture"),
             instantiate=self._phase("instantiate"),
-            first_launch_host=self._phase("first launch"),
+            end_and_instantiate=self._end_and_instantiate(),
+            root_instantiate_us=self._root_instantiate(),
+            first_launch_host=self._first_host(),
             first_launch_start=self._first_start(node, sync_return),
             replay_host=replay_host,
             replay_after_wait=waits,
-            replay_after_kernels_us=self._after_kernels(replay_host["cupy"]),
+            replay_after_kernels_us=after_kernels,
             replay_queued_saves=self._queued_saves(replay_host["cupy"]),
             graph_latency_us=graph_latency,
-            graph_gap_us=self._graph_gap(node),
+            graph_gap_us=self._graph_gap(),
+            root_us=self._root(),
+            **self._branches(),
             pool_alloc_us=self.primitive("pool allocation"),
             cuda_malloc_us=self.primitive("cudaMalloc"),
             copy_to_device=self._copies("to device"),
             copy_to_host=self._copies("to host"),
             elementwise_body=self._elementwise(launch["ufunc"], latency + overhead + sync_return),
+            calls=self._calls(),
+            graph_calls=self._graph_calls(),
+            **self._node_kinds(replay_host["cupy"], after_kernels, outside, second_stream, overhead),
         )
 
     # -- the host -----------------------------------------------------------------------------------------------------
@@ -171,17 +191,122 @@ class _Fit:
         gap, _ = _relative_fit(np.column_stack([n - 1, np.ones_like(n)]), rest, total)
         return float(gap)
 
+    def _first_host(self) -> Knots:
+        """As for replays, the middle one of the sweeps that launch chains for the first time."""
+        knots, chains = self._phase("first launch"), self._forks("first launch", streams=1)
+        other = {p.launches: p.host_us.median_us for p in chains}
+        return Knots(knots.x, tuple(statistics.median((us, other.get(n, us))) for n, us in zip(knots.x, knots.us, strict=True)))
+
     def _first_start(self, node: float, sync_return: float) -> Knots:
         points = self.points("phases", "first launch")
         starts = [max(0.0, p.total_us.median_us - p.launches * node - sync_return) for p in points]
         return Knots(tuple(float(p.launches) for p in points), tuple(starts))
 
-    def _graph_gap(self, node: float) -> float:
-        gaps = []
-        for p in self.points("replays", "replay"):
-            if p.replays >= 100:
-                gaps.append(p.total_us.median_us / p.replays - p.launches * node)
-        return max(0.0, statistics.median(gaps))
+    def _graph_gap(self) -> float:
+        """From replays queued behind each other: what each takes beyond its nodes."""
+        points = [p for p in self.points("replays", "replay") if p.replays >= 100]
+        n, each = _columns(points, lambda p: (p.launches, p.total_us.median_us / p.replays))
+        _, gap = _relative_fit(np.column_stack([n, np.ones_like(n)]), each)
+        return max(0.0, float(gap))
+
+    # -- branches -----------------------------------------------------------------------------------------------------
+
+    def _forks(self, what: str = "replay", **wanted) -> list[Point]:
+        return self.points("forkjoin", what, **{"replays": 1, **wanted})
+
+    def _pace(self, width: int) -> float:
+        """How long one launch in each of `width` branches takes."""
+        points = [p for p in self._forks(streams=width) if p.launches >= SETTLED * width]
+        length, total = _columns(points, lambda p: (p.launches / width, p.total_us.median_us))
+        pace, _ = _relative_fit(np.column_stack([length, np.ones_like(length)]), total)
+        return float(pace)
+
+    def _branches(self) -> dict[str, float]:
+        """With many branches only the dispatcher counts; with few, each node is late in proportion to how busy it is."""
+        widths = sorted({p.streams for p in self._forks()})
+        pace = {width: self._pace(width) for width in widths}
+        dispatch = statistics.mean(pace[w] / w for w in widths if w > QUEUES)
+        few = [w for w in widths if 1 < w < QUEUES]
+        busy, late = _columns(few, lambda w: (dispatch * (w - 1) / pace[1], pace[w] - pace[1]))
+        contention = float(busy @ late / (busy @ busy))
+        further, rest = [], []  # branches that a diamond joins, and what it takes beyond two nodes and the starts
+        for width in sorted({p.streams for p in self.points("diamonds", "replay")}):
+            points = self.points("diamonds", "replay", streams=width)
+            if len(points) > 1:
+                count, total = _columns(points, lambda p, w=width: ((p.launches - 1) / (w + 1), p.total_us.median_us))
+                each, _ = _relative_fit(np.column_stack([count, np.ones_like(count)]), total)
+                further.append(min(width, QUEUES) - 1)
+                rest.append(each - 2 * pace[1] - (width - 1) * dispatch)
+        join = float(np.dot(further, rest) / np.dot(further, further))
+        return {"dispatch_us": dispatch, "contention_us": max(0.0, contention), "join_us": max(0.0, join)}
+
+    def _root(self) -> float:
+        """From what replays of several branches cost the host more than replays of one of them."""
+        alone = {p.launches: p.host_us.median_us for p in self._forks(kernel_us=0, streams=1)}
+        points = [p for p in self._forks(kernel_us=0) if p.streams > 1 and p.launches // p.streams in alone]
+        return statistics.median((p.host_us.median_us - alone[p.launches // p.streams]) / (p.streams - 1) for p in points)
+
+    def _captured_event(self, in_capture: Knots) -> float:
+        """A fork and a join of w branches are 3 w - 2 calls. From short captures: in long ones the launches outweigh them."""
+        points = [p for p in self._forks("capture") if p.streams > 1 and p.launches <= 4 * p.streams]
+        return _mean_of(points, lambda p: (3 * p.streams - 2, p.host_us.median_us - in_capture(p.launches)))
+
+    def _end_and_instantiate(self) -> Knots:
+        """As recorded for chains; beyond the longest of those as the two calls, made apart, go on."""
+        points = self._forks("end and instantiate", streams=1)
+        n, us = [p.launches for p in points], [p.host_us.median_us for p in points]
+        end, instantiate = self._phase("end capture"), self._phase("instantiate")
+        scale = us[-1] / (end(n[-1]) + instantiate(n[-1]))
+        further = [x for x in instantiate.x if x > n[-1]]
+        us += [scale * (end(x) + instantiate(x)) for x in further]
+        return Knots((*map(float, n), *further), tuple(us))
+
+    def _root_instantiate(self) -> float:
+        knots = self._end_and_instantiate()
+        points = [p for p in self._forks("end and instantiate") if p.streams > 1 and p.launches <= 16 * p.streams]
+        return _mean_of(points, lambda p: (p.streams - 1, p.host_us.median_us - knots(p.launches)))
+
+    # -- single calls, kinds of nodes ---------------------------------------------------------------------------------
+
+    def _calls(self) -> dict[str, float]:
+        recorded = [p for p in self.recording.select(sweep="calls") if p.what not in GRAPH_CALLS]
+        calls = {p.what: p.host_us.median_us for p in recorded}
+        calls["launch empty graph"] = self.points("nodes", "empty")[0].host_us.median_us
+        return calls
+
+    def _graph_calls(self) -> dict[str, Knots]:
+        points = {what: self.points("calls", what) for what in GRAPH_CALLS}
+        return {
+            what: Knots(tuple(float(p.launches) for p in found), tuple(p.host_us.median_us for p in found))
+            for what, found in points.items()
+        }
+
+    def _runtime_host(self, cupy: Knots) -> Knots:
+        """Replays through the runtime of kernels that CuPy did not compile were recorded at one length only."""
+        point = self.points("nodes", "kernel")[0]
+        more = max(0.0, point.host_us.median_us - cupy(point.launches))
+        return Knots(cupy.x, tuple(us + more for us in cupy.us))
+
+    def _node_kinds(
+        self, host: Knots, after_kernels: float, outside: float, gap: float, overhead: float
+    ) -> dict[str, dict[str, float]]:
+        """From chains of one kind: what each node takes on the device, and what it costs the host beyond a kernel.
+
+        The device starts while the host still issues such nodes, so it has all but the first part of the host's time.
+        """
+        nodes: dict[str, float] = {}
+        node_host: dict[str, float] = {}
+        for kind in ("memset", "memcpy", "host", "event record"):
+            p = self.points("nodes", kind)[0]
+            nodes[kind] = max(0.0, (p.total_us.median_us - host(p.launches) - outside + gap) / p.launches - gap)
+            more = (p.host_us.median_us - host(p.launches)) / p.launches
+            if more > ISSUED_US:
+                node_host[kind] = more
+        loop = self.points("nodes", "while iteration")[0]
+        first = host(1) + after_kernels  # that the loop's counter was set before
+        nodes["while iteration"] = (loop.total_us.median_us - first - outside) / loop.launches - overhead
+        node_host["conditional"] = max(0.0, loop.host_us.median_us - first)
+        return {"nodes": nodes, "node_host": node_host}
 
     # -- curves -------------------------------------------------------------------------------------------------------
 
@@ -190,10 +315,17 @@ class _Fit:
         return Knots(tuple(float(p.launches) for p in points), tuple(p.host_us.median_us for p in points))
 
     def _replay_host(self, api: str, wait: Knots) -> Knots:
-        """What a replay costs the host after a wait of 10 µs, against its nodes."""
+        """What a replay costs the host after a wait of 10 µs, against its nodes: the middle one of all sweeps with chains.
+
+        From session to session the same chain costs the host a fifth more or less.
+        """
         points = self.points("phases", "replay", api=api)
-        costs = [p.host_us.median_us - wait(p.total_us.median_us - p.host_us.median_us) for p in points]
-        return Knots(tuple(float(p.launches) for p in points), tuple(float(x) for x in np.maximum.accumulate(costs)))
+        lengths = [p.launches for p in points]
+        if api == "rawkernel":
+            points += [*self.points("one stream", "replay"), *self._forks(streams=1, kernel_us=0)]
+        costs = [(p.launches, p.host_us.median_us - wait(p.total_us.median_us - p.host_us.median_us)) for p in points]
+        middle = [statistics.median(us for launches, us in costs if launches == n) for n in lengths]
+        return Knots(tuple(map(float, lengths)), tuple(float(x) for x in np.maximum.accumulate(middle)))
 
     def _after_kernels(self, alone: Knots) -> float:
         """From replays that followed a kernel launch and a short wait."""
@@ -223,6 +355,17 @@ class _Fit:
         host = launch.per_launch_us + launch.after_wait(0)
         body = np.maximum.accumulate([max(0.0, p.total_us.median_us - host - around) for p in points])
         return Knots(tuple(float(p.nbytes) for p in points), tuple(float(x) for x in body))
+
+
+def _columns(things: Iterable, row: Callable[..., Iterable[float]]) -> np.ndarray:
+    """`row(thing)` for each thing, turned into columns."""
+    return np.array([row(thing) for thing in things], dtype=float).T
+
+
+def _mean_of(points: Iterable[Point], row: Callable[[Point], tuple[float, float]]) -> float:
+    """What each of `count` costs, where `row` gives (count, µs of all); at least 0."""
+    count, us = _columns(points, row)
+    return max(0.0, float(count @ us / (count @ count)))
 
 
 def _relative_fit(columns: np.ndarray, y: np.ndarray, scale: np.ndarray | None = None) -> np.ndarray:

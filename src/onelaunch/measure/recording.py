@@ -68,6 +68,7 @@ class Recording:
     host: dict[str, Any]
     points: tuple[Point, ...]
     reference: dict[str, Any] = field(default_factory=dict)  # C++ cross-checks that no model is fitted to
+    added: dict[str, Any] = field(default_factory=dict)  # sweeps recorded later → their date, driver, versions, host
     schema: int = SCHEMA
     path: Path | None = field(default=None, compare=False)
 
@@ -87,7 +88,8 @@ class Recording:
 
     def save(self, path: Path) -> None:
         """Writes the file whole or not at all: to a temporary file beside it, which then takes its name."""
-        data = {name: getattr(self, name) for name in ("schema", "gpu", "driver", "date", "versions", "host", "reference")}
+        names = ("schema", "gpu", "driver", "date", "versions", "host", "reference", "added")
+        data = {name: getattr(self, name) for name in names if name != "added" or self.added}
         data["points"] = [point_to_json(p) for p in self.points]
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -170,11 +172,11 @@ class _Reader:
         points = tuple(self.point(f"points[{i}]", p) for i, p in enumerate(data["points"]))
         if len({p.key for p in points}) != len(points):
             raise self.fail("points", "the same configuration is there twice")
-        reference = data.get("reference", {})
-        if not isinstance(reference, dict):
-            raise self.fail("reference", f"must be an object, and is {reference!r:.60}")
+        for name in ("reference", "added"):
+            if not isinstance(data.get(name, {}), dict):
+                raise self.fail(name, f"must be an object, and is {data[name]!r:.60}")
         head = (data[name] for name in ("gpu", "driver", "date", "versions", "host"))
-        return Recording(*head, points, reference, schema, self.path)
+        return Recording(*head, points, data.get("reference", {}), data.get("added", {}), schema, self.path)
 
     def point(self, where: str, data: Any) -> Point:
         if not isinstance(data, dict):

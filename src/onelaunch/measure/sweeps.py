@@ -21,9 +21,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from onelaunch.device import VARIABLE, Device, current
+from onelaunch.device import VARIABLE, Device, Work, current
 
-from .recording import Point, Recording, describe_host, point_from_json, point_to_json
+from .calls import NODES, Calls
+from .recording import Point, Recording, RecordingError, describe_host, point_from_json, point_to_json
 from .timing import Stat
 
 Sample = dict[str, float]  # quantity → µs
@@ -37,6 +38,10 @@ GRID_KERNEL_US = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 GRID_MOST_US = 60_000  # longer points would take most of the recording and say nothing new
 STREAMS = (1, 2, 4, 8)
 CAPTURE_LAUNCHES = (1, 16, 64, 256, 1024, 4096)
+FORK_WIDE = (16, 32)  # branches: fewer lengths of them
+FORK_LENGTHS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # launches in each branch
+FORK_MOST = 4096  # nodes
+DIAMONDS = (1, 4, 16, 64)
 COPY_BYTES = tuple(4**k for k in range(1, 14))  # 4 bytes to 64 MiB
 SAMPLE_LENGTHS = (1, 64, 127, 190, 253, 316, 379, 442, 505, 568, 631, 694, 757, 820, 883, 946, 1009)
 
@@ -99,22 +104,28 @@ class Sweeps:
         self.streams = [self.stream]
         self._graphs: dict[tuple, Any] = {}
         self._events = self.cp.cuda.Event(), self.cp.cuda.Event()
+        self._marks = [self.cp.cuda.Event(disable_timing=True) for _ in range(max(FORK_WIDE))]
 
     @property
     def _grid_apis(self) -> list[str]:
         return [api for api in ("cpp", "rawkernel") if api in self.device.apis]
 
     def stages(self) -> Iterator[list[Case]]:
-        """The cases in two stages: replays while the process has one stream, then everything with several.
+        """The cases in three stages: replays while the process has one stream, everything with several, wide graphs.
 
         On an H200 the nodes of a graph follow each other more slowly once the process has a second stream, used or not.
         """
         yield [*self.one_stream()]
-        self.streams += [self.cp.cuda.Stream(non_blocking=True) for _ in range(max(STREAMS) - 1)]
+        self._add_streams(max(STREAMS))
         yield [
             *self.ladder(), *self.duration(), *self.concurrency(), *self.phases(), *self.captures(), *self.queued_replays(),
             *self.waits(), *self.arguments(), *self.copies(), *self.elementwise(), *self.primitives(),
         ]  # fmt: skip
+        yield [*self.forkjoin()]
+        yield [*self.calls()]
+
+    def _add_streams(self, wanted: int) -> None:
+        self.streams += [self.cp.cuda.Stream(non_blocking=True) for _ in range(wanted - len(self.streams))]
 
     # -- launches -----------------------------------------------------------------------------------------------------
 
@@ -159,7 +170,7 @@ class Sweeps:
         """A loop or a replay; a long one warms up with the shortest kernels, which is as good for the host."""
         make = {
             "loop": lambda us: self._loop(point.api, point.launches, us, point.streams),
-            "replay": lambda us: self._replay(point.api, point.launches, us),
+            "replay": lambda us: self._replay(self._chain(point.api, point.launches), point.api, point.launches * us, us),
         }[point.what]
         return Case(point, make(point.kernel_us), estimate_us, make(0) if estimate_us > LONG_US else None)
 
@@ -179,16 +190,20 @@ class Sweeps:
 
         return sample
 
-    def _replay(self, api: str, n: int, us: float = 0, replays: int = 1) -> Callable[[], Sample]:
+    def _replay(
+        self, graph: Callable[[], Any], api: str, takes_us: float = 0, us: float = 0, replays: int = 1
+    ) -> Callable[[], Sample]:
+        """Replays of `graph()`, whose kernels' bodies are busy for `us` each, and for `takes_us` in all."""
+
         def sample() -> Sample:
-            graph = self._graph(api, n)
+            executable = graph()
             work = self._work(api, us)
-            times = work.run_replays(graph, self.stream, replays)
+            times = work.run_replays(executable, self.stream, replays)
             out = {"total_us": times.total_us}
             if us == 0:  # it is the same for longer kernels, but for what the wait before adds: see waits()
                 out["host_us"] = times.host_us
-            if replays == 1 and n * us <= LONG_US:
-                out["device_us"] = self._between_events(lambda: graph.launch(self.stream))
+            if replays == 1 and takes_us <= LONG_US:
+                out["device_us"] = self._between_events(lambda: executable.launch(self.stream))
             return out
 
         return sample
@@ -199,15 +214,23 @@ class Sweeps:
             work.set_kernel_us(us)
         return work
 
-    def _graph(self, api: str, n: int):
-        if (api, n) not in self._graphs:
-            self.device.work(api).prepare([self.stream])
-            self.stream.begin_capture()
-            self.device.work(api).issue(n, [self.stream])
-            self._graphs[api, n] = graph = self.stream.end_capture()
-            graph.launch(self.stream)
-            self.stream.synchronize()
-        return self._graphs[api, n]
+    def _chain(self, api: str, n: int) -> Callable[[], Any]:
+        """The graph of n launches on one stream, captured at the first call."""
+        work = self.device.work(api)
+        return self._kept(("chain", api, n), lambda: work.prepare([self.stream]), lambda: work.issue(n, [self.stream]))
+
+    def _kept(self, key: tuple, prepare: Callable[[], object], issue: Callable[[], object]) -> Callable[[], Any]:
+        def graph() -> Any:
+            if key not in self._graphs:
+                prepare()
+                self.stream.begin_capture()
+                issue()
+                self._graphs[key] = captured = self.stream.end_capture()
+                captured.launch(self.stream)
+                self.stream.synchronize()
+            return self._graphs[key]
+
+        return graph
 
     def _between_events(self, issue: Callable[[], object]) -> float:
         before, after = self._events
@@ -224,7 +247,7 @@ class Sweeps:
         for api in self._grid_apis:
             for n in LADDER:
                 point = Point("phases", "replay", api, n, streams=2)
-                yield Case(point, self._replay(api, n), n * 3)
+                yield Case(point, self._replay(self._chain(api, n), api), n * 3)
         work = self.device.work("rawkernel")
         for n in LADDER:
             latest: dict[str, Any] = {}
@@ -274,7 +297,9 @@ class Sweeps:
                 if replays * n > GRID_MOST_US:
                     continue
                 point = Point("replays", "replay", "rawkernel", n, streams=2, replays=replays)
-                yield Case(point, self._replay("rawkernel", n, 0, replays), replays * (n + 2), self._replay("rawkernel", n))
+                chain = self._chain("rawkernel", n)
+                sample, warm_up = (self._replay(chain, "rawkernel", replays=k) for k in (replays, 1))
+                yield Case(point, sample, replays * (n + 2), warm_up)
 
     def waits(self) -> Iterator[Case]:
         """The first call after the host has waited: one launch, and one replay."""
@@ -291,7 +316,7 @@ class Sweeps:
             yield Case(Point("waits", "loop", "rawkernel", 1, wait_us), loop, 2 * wait_us)
 
             def replay(wait=wait) -> Sample:
-                graph = self._graph("rawkernel", 64)
+                graph = self._chain("rawkernel", 64)()
                 wait()
                 start = self.device.now_us()
                 graph.launch(self.stream)
@@ -301,6 +326,118 @@ class Sweeps:
                 return {"host_us": elapsed}
 
             yield Case(Point("waits", "replay", "rawkernel", 64, wait_us), replay, 2 * wait_us)
+
+    # -- forks and joins ----------------------------------------------------------------------------------------------
+
+    def forkjoin(self) -> Iterator[Case]:
+        """Graphs with parallel branches, captured by fork and join from one stream.
+
+        "forkjoin": `streams` branches of kernels, with nothing before the fork and behind the join, as in NVIDIA's sample
+        cudaGraphsPerfScaling. "branches": the same, captured one branch after the other, as that sample does, not in turns.
+        "diamonds": one kernel, a branch of one kernel on each of `streams` streams, and so on, and one kernel at the end.
+        """
+        self._add_streams(max(FORK_WIDE))
+        for width in STREAMS:
+            for length in FORK_LENGTHS:
+                if width * length <= FORK_MOST:
+                    yield self._fork_replay("forkjoin", width, length)
+                    yield from self._fork_phases(width, length)
+            for length in (8, 64):
+                yield self._fork_replay("forkjoin", width, length, us=10)
+            for length in (1, 8, 64):
+                yield self._fork_replay("forkjoin", width, length, replays=50)
+            if width > 1:
+                for length in (64, 256):
+                    yield self._fork_replay("branches", width, length)
+                for count in DIAMONDS:
+                    yield self._fork_replay("diamonds", width, count)
+        for width in FORK_WIDE:
+            for length in (1, 16, 64):
+                yield self._fork_replay("forkjoin", width, length)
+            yield self._fork_replay("diamonds", width, 16)
+
+    def _fork_replay(self, sweep: str, width: int, length: int, us: float = 0, replays: int = 1) -> Case:
+        work, streams = self.device.work("rawkernel"), self.streams[:width]
+        pattern = {"forkjoin": self._in_turns, "branches": self._by_branch, "diamonds": self._diamonds}[sweep]
+        graph = self._kept((sweep, width, length), lambda: self._prepare(width), lambda: pattern(work, streams, length))
+        nodes = length * (width + 1) + 1 if sweep == "diamonds" else length * width
+        point = Point(sweep, "replay", "rawkernel", nodes, us, width, replays)
+        sample = self._replay(graph, "rawkernel", us * length, us, replays)
+        return Case(point, sample, replays * (10 + nodes + us * length))
+
+    def _fork_phases(self, width: int, length: int) -> Iterator[Case]:
+        """Capture (events included), end and instantiation (CuPy does both in one call), and first launch."""
+        work, streams = self.device.work("rawkernel"), self.streams[:width]
+        taken: dict[str, float] = {}
+
+        def take() -> Any:
+            self._work("rawkernel", 0)
+            self._prepare(width)
+            self.stream.begin_capture()
+            marks = [self.device.now_us()]
+            self._in_turns(work, streams, length)
+            marks.append(self.device.now_us())
+            graph = self.stream.end_capture()
+            marks.append(self.device.now_us())
+            taken["capture"], taken["end and instantiate"] = (b - a for a, b in itertools.pairwise(marks))
+            return graph
+
+        def phase(what: str) -> Callable[[], Sample]:
+            def sample() -> Sample:
+                take()
+                return {"host_us": taken[what]}
+
+            return sample
+
+        def first() -> Sample:
+            graph = take()
+            times = self.device.time_calls(lambda: graph.launch(self.stream), self.stream.synchronize)
+            return {"host_us": times.host_us, "total_us": times.total_us}
+
+        samples = {what: phase(what) for what in ("capture", "end and instantiate")} | {"first launch": first}
+        for what, sample in samples.items():
+            point = Point("forkjoin", what, "rawkernel", width * length, streams=width)
+            yield Case(point, sample, 50 + 10 * width * length)
+
+    def _prepare(self, width: int) -> None:
+        """What `_in_turns`, `_by_branch` and `_diamonds` need before a capture."""
+        work, streams = self.device.work("rawkernel"), self.streams[:width]
+        work.prepare(streams)
+        for stream in streams:
+            work.prepare([stream])
+
+    def _in_turns(self, work: Work, streams: Sequence[Any], length: int) -> None:
+        self._fork(streams)
+        work.issue(length * len(streams), streams)
+        self._join(streams)
+
+    def _by_branch(self, work: Work, streams: Sequence[Any], length: int) -> None:
+        """All branches count in the same memory: only the order of the launches differs from `_in_turns`."""
+        self._fork(streams)
+        for stream in streams:
+            work.issue(length, [stream])
+        self._join(streams)
+
+    def _diamonds(self, work: Work, streams: Sequence[Any], count: int) -> None:
+        for _ in range(count):
+            work.issue(1, streams[:1])
+            self._fork(streams)
+            work.issue(len(streams), streams)
+            self._join(streams)
+        work.issue(1, streams[:1])
+
+    def _fork(self, streams: Sequence[Any]) -> None:
+        origin, *others = streams
+        if others:
+            self._marks[0].record(origin)
+        for stream in others:
+            stream.wait_event(self._marks[0])
+
+    def _join(self, streams: Sequence[Any]) -> None:
+        origin, *others = streams
+        for stream, mark in zip(others, self._marks[1:], strict=False):
+            mark.record(stream)
+            origin.wait_event(mark)
 
     # -- arguments, copies, primitives --------------------------------------------------------------------------------
 
@@ -407,6 +544,38 @@ class Sweeps:
 
             yield Case(Point("primitives", name), sample, 500)
 
+    def calls(self) -> Iterator[Case]:
+        """Single calls (see `calls.py`): the host's time of each; and replays of chains whose nodes are of one kind."""
+        calls = Calls(self.device, self.stream)
+        for call in calls.host_calls():
+
+            def sample(call=call) -> Sample:
+                call.prepare()
+                self.stream.synchronize()
+                start = self.device.now_us()
+                for _ in range(call.batch):
+                    call.run()
+                elapsed = self.device.now_us() - start
+                call.after()
+                return {"host_us": elapsed / call.batch}
+
+            yield Case(Point("calls", call.name, launches=call.nodes), sample, 1000)
+        for kind, executable in calls.node_kinds():
+            yield Case(Point("nodes", kind, launches=NODES), self._runtime_replay(executable), 200)
+        executable, reset = calls.iterations()
+        yield Case(Point("nodes", "while iteration", launches=NODES), self._runtime_replay(executable, reset), 500)
+
+    def _runtime_replay(self, executable: Any, prepare: Callable[[], object] = lambda: None) -> Callable[[], Sample]:
+        """A replay through the runtime, without CuPy's graph object."""
+        launch, stream = self.device.cudart.cudaGraphLaunch, self.stream
+
+        def sample() -> Sample:
+            prepare()
+            times = self.device.time_calls(lambda: launch(executable, stream.ptr), stream.synchronize)
+            return {"host_us": times.host_us, "total_us": times.total_us}
+
+        return sample
+
 
 def _argument_kernels(cuda) -> dict[str, Any]:
     @cuda.jit
@@ -491,6 +660,32 @@ def record(device: Device, rounds: int = 9, progress: Callable[[Sequence], Itera
         gpu=device.gpu, driver=device.driver, date=datetime.date.today().isoformat(), versions=dict(device.versions),
         host=describe_host(), points=tuple(points), reference=reference_chains(device),
     )  # fmt: skip
+
+
+ADDITIONS = {
+    "forkjoin": ("forkjoin", "branches", "diamonds"),
+    "calls": ("calls", "nodes"),
+}  # what can be recorded alone → the sweeps that it is made of
+
+
+def record_addition(
+    name: str, device: Device, base: Recording, rounds: int = 9, progress: Callable[[Sequence], Iterable] = iter
+) -> Recording:
+    """`base` with one part of the sweeps measured anew on `device`, a GPU of the same kind; `added` says when and where.
+
+    Raises RecordingError for another kind of GPU.
+    """
+    if device.gpu != base.gpu:
+        raise RecordingError(f"{base.path}: gpu: is {base.gpu}, and this one is {device.gpu}")
+    sweeps = Sweeps(device)
+    sweeps.warm_up()
+    points = run_cases([*getattr(sweeps, name)()], rounds, progress)
+    added = {
+        "date": datetime.date.today().isoformat(), "driver": device.driver, "versions": dict(device.versions),
+        "host": describe_host(),
+    }  # fmt: skip
+    kept = tuple(p for p in base.points if p.sweep not in ADDITIONS[name])
+    return replace(base, points=(*kept, *points), added={**base.added, name: added})
 
 
 def _one_stream_elsewhere(rounds: int) -> list[Point]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
 from collections.abc import Iterable
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -21,22 +23,43 @@ class Mode(IntEnum):
     RELAXED = 2
 
 
+class Status(IntEnum):
+    """cudaStreamCaptureStatus."""
+
+    NONE = 0
+    ACTIVE = 1
+    INVALIDATED = 2
+
+
+_ids = itertools.count(1)
+
+
 class Capture:
     """One capture: the stream that began it, the streams that joined it through events, and the graph so far."""
 
-    def __init__(self, origin: Stream, mode: Mode):
+    def __init__(self, origin: Stream, mode: Mode, graph: Graph | None = None, dependencies: Iterable[Node] = ()):
+        self.id = next(_ids)
         self.origin = origin
         self.mode = mode
-        self.graph = Graph()
+        self.thread = threading.get_ident()
+        self.graph = Graph() if graph is None else graph
         self.streams = [origin]
+        self.added: list[Node] = []
+        self.given_up: set[Node] = set()  # nodes that a stream was told to depend on no more
         self.valid = True
         self.ended = False
-        origin.capture, origin.capture_tail = self, []
+        origin.capture, origin.capture_tail = self, list(dependencies)
+
+    @property
+    def status(self) -> Status:
+        return Status.ACTIVE if self.valid else Status.INVALIDATED
 
     def add(self, stream: Stream, op: Op) -> Node:
         """Records `op`, issued on a capturing stream. Raises cudaErrorStreamCaptureInvalidated once invalid."""
         self.require_valid()
         node = self.graph.add(op, stream.capture_tail)
+        node.priority = stream.priority
+        self.added.append(node)
         stream.capture_tail = [node]
         return node
 
@@ -52,18 +75,22 @@ class Capture:
             self.streams.append(stream)
         elif stream.capture is not self:
             self.valid = stream.capture.valid = False
-            raise CUDARuntimeError("cudaErrorStreamCaptureIsolation")
+            raise CUDARuntimeError("cudaErrorStreamCaptureMerge")
         _, nodes = event.captured
         stream.capture_tail = list(dict.fromkeys([*stream.capture_tail, *nodes]))
 
     def end(self) -> Graph:
         """The graph; every stream leaves the capture, whatever its state. Raises the error that cudaStreamEndCapture gives."""
-        unjoined = not self._covers(self.origin.capture_tail)
+        unjoined = not self._covers([*self.origin.capture_tail, *self.given_up])
         self.leave()
         self.require_valid()
         if unjoined:
             raise CUDARuntimeError("cudaErrorStreamCaptureUnjoined")
         return self.graph
+
+    def give_up(self, nodes: set[Node]) -> None:
+        """These nodes need not come before the end of the capture."""
+        self.given_up |= nodes
 
     def leave(self) -> None:
         """Every stream leaves the capture."""
@@ -72,11 +99,12 @@ class Capture:
             stream.capture, stream.capture_tail = None, []
 
     def _covers(self, tail: Iterable[Node]) -> bool:
-        seen: set[int] = set()
+        """Whether every node of this capture comes before `tail`."""
+        seen: set[Node] = set()
         todo = list(tail)
         while todo:
             node = todo.pop()
-            if node.index not in seen:
-                seen.add(node.index)
+            if node not in seen:
+                seen.add(node)
                 todo.extend(node.dependencies)
-        return len(seen) == len(self.graph.nodes)
+        return seen.issuperset(self.added)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -61,27 +61,50 @@ class Costs:
     sync_return_us: float  # from the end of the work to the return of synchronize
     sync_idle_us: float  # synchronize with nothing to wait for
     event_record_us: float
+    captured_event_us: float  # recording an event, or waiting for one, in a capture
     event_gap_us: float  # from the end of work to the event behind it
     begin_capture_us: float
     end_capture: Knots  # against nodes
     instantiate: Knots
+    end_and_instantiate: Knots  # both in one call, as CuPy makes it
+    root_instantiate_us: float  # more for each root after the first
     first_launch_host: Knots  # the first launch of an executable graph uploads it
     first_launch_start: Knots  # from that call to the start of its first node
-    replay_host: Mapping[str, Knots]  # a replay after a wait of 10 µs, against nodes, by caller: cpp or cupy
+    replay_host: Mapping[str, Knots]  # a replay after a wait of 10 µs, against nodes a root, by caller: cpp, cupy or runtime
     replay_after_wait: Mapping[str, Knots]  # against the wait: what a replay after a longer one costs the host more
     replay_after_kernels_us: float  # what a replay costs the host more when it last launched a kernel, not a graph
     replay_queued_saves: Knots  # against nodes: what a replay right behind a launch costs the host less
     graph_latency_us: float  # from the end of a replay's host call to the start of its first node
     graph_gap_us: float  # between two replays queued behind each other
+    root_us: float  # from one root of a graph to the next: what it costs the host more, and how much later it starts
+    dispatch_us: float  # the least time between two starts in a graph with branches
+    contention_us: float  # how much later a node starts while other branches keep the dispatcher busy
+    join_us: float  # how much later a node starts for each further branch that it waits for
     pool_alloc_us: float
     cuda_malloc_us: float
     copy_to_device: Knots  # against bytes, pageable memory, until the call returns
     copy_to_host: Knots
     elementwise_body: Knots  # against the bytes that an elementwise kernel reads and writes
+    calls: Mapping[str, float]  # host time of single calls, named as in the sweep of that name (measure/calls.py)
+    graph_calls: Mapping[str, Knots]  # of calls that work on a whole graph, against its nodes
+    nodes: Mapping[str, float]  # device time of a node that is no kernel, by kind; "while iteration": without its body
+    node_host: Mapping[str, float]  # what each node of a kind costs the host at a replay, where the host issues it
 
     def kernel_us(self, body_us: float = 0.0) -> float:
         """How long a kernel whose slowest thread stays busy for `body_us` keeps the GPU busy."""
         return self.kernel_overhead_us + body_us
+
+    def copy_us(self, nbytes: int) -> float:
+        """How long a copy within the device keeps it busy."""
+        return self.nodes["memcpy"] + self._moving_us(2 * nbytes)
+
+    def memset_us(self, nbytes: int) -> float:
+        """How long setting `nbytes` keeps the device busy."""
+        return self.nodes["memset"] + self._moving_us(nbytes)
+
+    def _moving_us(self, nbytes: int) -> float:
+        """How much longer than the shortest an operation takes that reads and writes `nbytes` in all."""
+        return max(0.0, self.elementwise_body(nbytes) - self.elementwise_body.us[0])
 
     @property
     def provenance(self) -> str:
@@ -96,17 +119,20 @@ class Costs:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Costs:
-        fields = dict(data)
-        fields["launch"] = {
+        if missing := {f.name for f in fields(cls)} - set(data):
+            names = ", ".join(sorted(missing))
+            raise ValueError(f"costs without {names}: fitted by an older version; run tools/calibrate.py again")
+        values = dict(data)
+        values["launch"] = {
             api: LaunchCost(cost["per_launch_us"], _knots(cost["after_wait"]), _knots(cost["in_capture"]))
             for api, cost in data["launch"].items()
         }
         for name, value in data.items():
             if isinstance(value, dict) and set(value) == {"x", "us"}:
-                fields[name] = _knots(value)
-        for name in ("replay_host", "replay_after_wait"):
-            fields[name] = {caller: _knots(value) for caller, value in data[name].items()}
-        return cls(**fields)
+                values[name] = _knots(value)
+        for name in ("replay_host", "replay_after_wait", "graph_calls"):
+            values[name] = {key: _knots(value) for key, value in data[name].items()}
+        return cls(**values)
 
     @classmethod
     def load(cls, path: Path | None = None) -> Costs:

@@ -9,13 +9,22 @@ RUNTIME_ERRORS: dict[str, tuple[int, str]] = {
     "cudaErrorInvalidValue": (1, "invalid argument"),
     "cudaErrorMemoryAllocation": (2, "out of memory"),
     "cudaErrorInvalidConfiguration": (9, "invalid configuration argument"),
+    "cudaErrorDevicesUnavailable": (46, "CUDA-capable device(s) is/are busy or unavailable"),
+    "cudaErrorInvalidDeviceFunction": (98, "invalid device function"),
+    "cudaErrorInvalidDevice": (101, "invalid device ordinal"),
+    "cudaErrorOperatingSystem": (304, "OS call failed or operation not supported on this OS"),
     "cudaErrorInvalidResourceHandle": (400, "invalid resource handle"),
     "cudaErrorIllegalState": (401, "the operation cannot be performed in the present state"),
     "cudaErrorNotReady": (600, "device not ready"),
     "cudaErrorIllegalAddress": (700, "an illegal memory access was encountered"),
+    "cudaErrorMisalignedAddress": (716, "misaligned address"),
     "cudaErrorLaunchFailure": (719, "unspecified launch failure"),
+    "cudaErrorNotPermitted": (800, "operation not permitted"),
+    "cudaErrorNotSupported": (801, "operation not supported"),
     "cudaErrorStreamCaptureUnsupported": (900, "operation not permitted when stream is capturing"),
     "cudaErrorStreamCaptureInvalidated": (901, "operation failed due to a previous error during capture"),
+    "cudaErrorStreamCaptureMerge": (902, "operation would result in a merge of separate capture sequences"),
+    "cudaErrorStreamCaptureUnmatched": (903, "capture was not ended in the same stream as it began"),
     "cudaErrorStreamCaptureUnjoined": (904, "capturing stream has unjoined work"),
     "cudaErrorStreamCaptureIsolation": (905, "dependency created on uncaptured work in another stream"),
     "cudaErrorStreamCaptureImplicit": (
@@ -23,6 +32,96 @@ RUNTIME_ERRORS: dict[str, tuple[int, str]] = {
         "operation would make the legacy stream depend on a capturing blocking stream",
     ),
     "cudaErrorCapturedEvent": (907, "operation not permitted on an event last recorded in a capturing stream"),
+    "cudaErrorStreamCaptureWrongThread": (
+        908,
+        "attempt to terminate a thread-local capture sequence from another thread",
+    ),
+    "cudaErrorGraphExecUpdateFailure": (
+        910,
+        "the graph update was not performed because it included changes which violated constraints specific to instantiated "
+        "graph update",
+    ),
+}
+
+# What the driver's errors mean in the words of cuda.core 1.2.0, by the runtime's name (cuda.bindings 13.3, CUresult).
+DRIVER_SENTENCES: dict[str, str] = {
+    "cudaErrorInvalidValue": (
+        "This indicates that one or more of the parameters passed to the API call is not within an acceptable range of values."
+    ),
+    "cudaErrorMemoryAllocation": (
+        "The API call failed because it was unable to allocate enough memory or other resources to perform the requested "
+        "operation."
+    ),
+    "cudaErrorInvalidConfiguration": (
+        "This indicates that one or more of the parameters passed to the API call is not within an acceptable range of values."
+    ),
+    "cudaErrorInvalidDeviceFunction": (
+        "This indicates that a resource handle passed to the API call was not valid. Resource handles are opaque types "
+        "like CUstream and CUevent."
+    ),
+    "cudaErrorInvalidDevice": (
+        "This indicates that the device ordinal supplied by the user does not correspond to a valid CUDA device or that "
+        "the action requested is invalid for the specified device."
+    ),
+    "cudaErrorInvalidResourceHandle": (
+        "This indicates that a resource handle passed to the API call was not valid. Resource handles are opaque types "
+        "like CUstream and CUevent."
+    ),
+    "cudaErrorIllegalState": (
+        "This indicates that a resource required by the API call is not in a valid state to perform the requested operation."
+    ),
+    "cudaErrorNotReady": (
+        "This indicates that asynchronous operations issued previously have not completed yet. This result is not "
+        "actually an error, but must be indicated differently than CUDA_SUCCESS (which indicates completion). Calls that "
+        "may return this value include cuEventQuery() and cuStreamQuery()."
+    ),
+    "cudaErrorIllegalAddress": (
+        "While executing a kernel, the device encountered a load or store instruction on an invalid memory address. This "
+        "leaves the process in an inconsistent state and any further CUDA work will return the same error. To continue "
+        "using CUDA, the process must be terminated and relaunched."
+    ),
+    "cudaErrorLaunchFailure": (
+        "An exception occurred on the device while executing a kernel. Common causes include dereferencing an invalid "
+        "device pointer and accessing out of bounds shared memory. Less common cases can be system specific - more "
+        "information about these cases can be found in the system specific user guide. This leaves the process in an "
+        "inconsistent state and any further CUDA work will return the same error. To continue using CUDA, the process "
+        "must be terminated and relaunched."
+    ),
+    "cudaErrorNotPermitted": "This error indicates that the attempted operation is not permitted.",
+    "cudaErrorNotSupported": (
+        "This error indicates that the attempted operation is not supported on the current system or device."
+    ),
+    "cudaErrorStreamCaptureUnsupported": (
+        "This error indicates that the operation is not permitted when the stream is capturing."
+    ),
+    "cudaErrorStreamCaptureInvalidated": (
+        "This error indicates that the current capture sequence on the stream has been invalidated due to a previous error."
+    ),
+    "cudaErrorStreamCaptureMerge": (
+        "This error indicates that the operation would have resulted in a merge of two independent capture sequences."
+    ),
+    "cudaErrorStreamCaptureUnmatched": "This error indicates that the capture was not initiated in this stream.",
+    "cudaErrorStreamCaptureUnjoined": (
+        "This error indicates that the capture sequence contains a fork that was not joined to the primary stream."
+    ),
+    "cudaErrorStreamCaptureIsolation": (
+        "This error indicates that a dependency would have been created which crosses the capture sequence boundary. Only "
+        "implicit in-stream ordering dependencies are allowed to cross the boundary."
+    ),
+    "cudaErrorStreamCaptureImplicit": (
+        "This error indicates a disallowed implicit dependency on a current capture sequence from cudaStreamLegacy."
+    ),
+    "cudaErrorCapturedEvent": (
+        "This error indicates that the operation is not permitted on an event which was last recorded in a capturing stream."
+    ),
+    "cudaErrorStreamCaptureWrongThread": (
+        "A stream capture sequence not initiated with the CU_STREAM_CAPTURE_MODE_RELAXED argument to cuStreamBeginCapture "
+        "was passed to cuStreamEndCapture in a different thread."
+    ),
+    "cudaErrorGraphExecUpdateFailure": (
+        "This error indicates that the graph update was not performed because it included changes which violated "
+        "constraints specific to instantiated graph update."
+    ),
 }
 
 
@@ -38,16 +137,23 @@ class CUDARuntimeError(RuntimeError):
         return type(self), (self.name,)
 
 
-class OutOfMemoryError(MemoryError):
-    """What CuPy raises when the device is full, its own cache emptied."""
+class CURANDError(RuntimeError):
+    """What CuPy raises for a failed call of cuRAND."""
 
-    def __init__(self, size: int, total: int):
-        super().__init__(f"Out of memory allocating {size:,} bytes (allocated so far: {total:,} bytes).")
+
+class OutOfMemoryError(MemoryError):
+    """What CuPy raises when the device is full, its own cache emptied, or the pool's limit is reached."""
+
+    def __init__(self, size: int, total: int, limit: int = 0):
+        set_to = f", limit set to: {limit:,} bytes" if limit else ""
+        super().__init__(f"Out of memory allocating {size:,} bytes (allocated so far: {total:,} bytes{set_to}).")
 
 
 # The driver's own name, where it is not the runtime's spelled in the driver's way.
 _DRIVER_NAMES = {
     "MemoryAllocation": "OUT_OF_MEMORY",
+    "InvalidConfiguration": "INVALID_VALUE",
+    "InvalidDeviceFunction": "INVALID_HANDLE",
     "InvalidResourceHandle": "INVALID_HANDLE",
     "LaunchFailure": "LAUNCH_FAILED",
 }
@@ -64,10 +170,10 @@ class CudaAPIError(RuntimeError):
 
 
 class CUDAError(Exception):
-    """What cuda.core raises for a failed driver call; Numba launches its kernels through it."""
+    """What cuda.core raises for a failed driver call; Numba launches its kernels through it. `text` replaces the words."""
 
-    def __init__(self, name: str):
-        super().__init__(f"{driver_name(name)}: {RUNTIME_ERRORS[name][1]}")
+    def __init__(self, name: str, text: str = ""):
+        super().__init__(text or f"{driver_name(name)}: {DRIVER_SENTENCES[name]}")
 
 
 class NotSimulatedError(AttributeError, NotImplementedError):

@@ -1,349 +1,119 @@
-"""The simulated device: virtual clocks, and the engine that runs each stream's work at its virtual time."""
+"""The simulated device as the CUDA runtime shows it: events, captures, graphs and memory over the engine.
+
+Every call raises `CUDARuntimeError` with the name that the runtime's call would return; the faces turn that into what their
+library raises or returns.
+"""
 
 from __future__ import annotations
 
-import heapq
-import itertools
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import threading
+import traceback
+from collections.abc import Callable, Iterable
+from enum import IntEnum
 
-from .capture import Capture, Mode
-from .costs import Costs
-from .errors import CUDARuntimeError
-from .graph import GraphExec
-from .memory import Memory, Pool
-from .stream import LEGACY_HANDLE, Event, Op, RecordOp, Stream, WaitOp
+from .capture import Capture, Mode, Status
+from .costs import Costs, Knots
+from .engine import Engine, Span, Trace
+from .errors import CUDARuntimeError, NotSimulatedError
+from .graph import Graph, GraphExec, Node, Plan, check_instantiable
+from .ops import AllocOp, Condition, CopyOp, FreeOp, HostOp, MemsetOp, RecordNodeOp, WaitNodeOp
+from .stream import Effect, Event, RecordOp, Stream, WaitOp
 
-
-@dataclass(frozen=True)
-class Span:
-    """Something that took time: on the host an API call, on the device an operation. Times in µs of the virtual clock."""
-
-    name: str
-    start_us: float
-    end_us: float
-    stream: int = 0
+__all__ = ["CopyKind", "Gpu", "Span", "Trace", "current", "swap"]
 
 
-@dataclass
-class Trace:
-    """What happened while tracing was on."""
+class CopyKind(IntEnum):
+    """cudaMemcpyKind."""
 
-    host: list[Span] = field(default_factory=list)
-    device: list[Span] = field(default_factory=list)
-
-    def on_device(self, op: Op, start: float, end: float, stream: int = 0) -> None:
-        if end > start and op.kind != "graph":
-            self.device.append(Span(op.name or op.kind, start, end, stream))
+    HOST_TO_HOST = 0
+    HOST_TO_DEVICE = 1
+    DEVICE_TO_HOST = 2
+    DEVICE_TO_DEVICE = 3
+    DEFAULT = 4
 
 
-class Gpu:
-    """One device and its host.
-
-    `now_us` is the host's clock: it moves only when an API call is charged or waits. Work waits in its stream until
-    something asks for its result; then operations start and end in the order of virtual time, whichever stream they are in,
-    and each does its work at its end.
-    """
+class Gpu(Engine):
+    """One device and its host."""
 
     def __init__(self, costs: Costs | None = None):
-        self.costs = costs or Costs.load()
-        self.now_us = 0.0
-        self.memory = Memory()
-        self.pool = Pool(self.memory)
-        self.legacy = Stream(LEGACY_HANDLE)
-        self.streams: dict[int, Stream] = {LEGACY_HANDLE: self.legacy}
-        self.trace: Trace | None = None
-        self.fault: str | None = None  # the name of the error that killed the context
-        self.captures: list[Capture] = []
-        self._handles = itertools.count(0x55_0000_1000, 0x10)
-        self._active: dict[int, Stream] = {}  # streams with work queued or running
-        self._coming: list[tuple[float, int, Callable[[float], None]]] = []  # a heap: what ends when
-        self._order = itertools.count()
-        self._error: Exception | None = None
-        self.node_gap_us = 0.0  # between two nodes of a graph
-        self._waited_us: float | None = 0.0  # the host's last wait, until the next launch
-        self._last_was_graph = False
-        self._created = 0
+        super().__init__(costs)
+        self.loaded: set[object] = set()  # libraries that have been set up
+        self.objects: dict[int, object] = {}  # what a runtime handle stands for
+        self._handle_of: dict[int, int] = {}  # id of such an object → its handle
 
-    # -- the host's clock ---------------------------------------------------------------------------------------------
+    # -- handles ------------------------------------------------------------------------------------------------------
 
-    def charge(self, us: float, name: str = "") -> None:
-        """The host spends `us` in an API call."""
-        if self.trace is not None and name:
-            self.trace.host.append(Span(name, self.now_us, self.now_us + us))
-        self.now_us += us
+    def handle_of(self, thing: object) -> int:
+        """The number that stands for an event, a graph, a node or a kernel, or for a condition within its graph."""
+        if isinstance(thing, Condition):
+            return thing.number
+        if id(thing) not in self._handle_of:
+            handle = next(self._handles)
+            self._handle_of[id(thing)], self.objects[handle] = handle, thing
+        return self._handle_of[id(thing)]
 
-    def charge_launch(self, api: str, stream: Stream, extra_us: float = 0.0) -> None:
-        """The host spends what one kernel launch through `api` costs, `extra_us` more for its arguments."""
-        cost = self.costs.launch[api]
-        if stream.capture is not None:
-            nodes = len(stream.capture.graph.nodes)
-            self.charge(cost.in_capture(nodes + 1) - (cost.in_capture(nodes) if nodes else 0.0) + extra_us, "launch")
-            return
-        if self._waited_us is not None:
-            extra_us += cost.after_wait(self._waited_us)
-            self._waited_us = None
-        self._last_was_graph = False
-        self.charge(cost.per_launch_us + extra_us, "launch")
+    def forget(self, thing: object) -> None:
+        """The handle stands for nothing any more."""
+        self.objects.pop(self._handle_of.pop(id(thing), 0), None)
 
-    # -- streams ------------------------------------------------------------------------------------------------------
-
-    def create_stream(self, *, blocking: bool = True) -> Stream:
-        stream = Stream(next(self._handles), blocking=blocking)
-        self._created += 1
-        if self._created == 2:
-            self.node_gap_us = self.costs.second_stream_us
-        self.streams[stream.handle] = stream
-        return stream
-
-    def destroy_stream(self, stream: Stream) -> None:
-        """What is queued still runs. A capture that the stream is part of is lost."""
-        if stream.capture is not None:
-            self.abandon(stream.capture)
-        self.drain(stream)
-        self.streams.pop(stream.handle, None)
-
-    def stream(self, handle: int) -> Stream:
-        """The stream behind a handle. Raises cudaErrorInvalidResourceHandle for one that does not exist."""
-        try:
-            return self.streams[int(handle)]
-        except KeyError:
-            raise CUDARuntimeError("cudaErrorInvalidResourceHandle") from None
-
-    def submit(self, stream: Stream, op: Op, ready_us: float | None = None) -> None:
-        """Queues `op` (or records it as a node, in a capture); it starts at `ready_us` at the earliest.
-
-        Blocks the host's clock while the launch queue is full.
-        """
-        self.raise_fault()
-        if stream.capture is not None:
-            stream.capture.add(stream, op)
-            return
-        self._order_with_legacy(stream)
-        self._enqueue(stream, op, ready_us)
-
-    def _enqueue(self, stream: Stream, op: Op, ready_us: float | None = None) -> None:
-        if op.occupies_queue and len(stream.pending) + len(stream.ends) >= self.costs.queue_depth:
-            self._make_room(stream)
-        stream.pending.append((self.now_us + self.costs.launch_latency_us if ready_us is None else ready_us, op))
-        self._active[stream.handle] = stream
-
-    def _order_with_legacy(self, stream: Stream) -> None:
-        """The legacy stream waits for every blocking stream's work so far, and they wait for its.
-
-        While a blocking stream captures, that would make the legacy stream depend on the capture: it is refused, and the
-        capture is lost (CUDA Programming Guide, cross-stream dependencies in a capture).
-        """
-        if not stream.blocking:
-            return
-        if stream is self.legacy:
-            captures = [c for c in self.captures if any(s.blocking for s in c.streams)]
-            for capture in captures:
-                capture.valid = False
-            if captures:
-                raise CUDARuntimeError("cudaErrorStreamCaptureImplicit")
-            others = [s for s in self.streams.values() if s.blocking and s is not stream]
-        else:
-            others = [self.legacy]
-        for other in others:
-            if other.has_work(self.now_us):
-                record = RecordOp()
-                self._enqueue(other, record)
-                self._enqueue(stream, WaitOp(record))
-
-    def _make_room(self, stream: Stream) -> None:
-        ends, depth = stream.ends, self.costs.queue_depth
-        while True:
-            while ends and ends[0] <= self.now_us:
-                ends.popleft()
-            if len(stream.pending) + len(ends) < depth:
-                return
-            if ends:
-                self.now_us = ends.popleft()
-            elif not self._step():
-                return
-
-    # -- the device's time --------------------------------------------------------------------------------------------
-
-    def at(self, us: float, callback: Callable[[float], None]) -> None:
-        """Calls `callback(us)` when the device's time has come to `us`."""
-        heapq.heappush(self._coming, (us, next(self._order), callback))
-
-    def perform(self, op: Op, start: float, end: float, stream: int = 0) -> None:
-        """Does what an operation does, at its end; what goes wrong is kept for the host's next call."""
+    def reset(self) -> None:
+        """cudaDeviceReset in a dead context: what killed it is gone, and so is the device, for this process."""
         if self.fault is None:
-            try:
-                op.effect(self)
-            except Exception as error:
-                self._went_wrong(error, op)
-        if self.trace is not None:
-            self.trace.on_device(op, start, end, stream)
-
-    def _start_of(self, stream: Stream) -> float | None:
-        """When the stream's next operation would start; None while it waits for something that has no time yet."""
-        ready_us, op = stream.pending[0]
-        start = max(ready_us, stream.free_at + op.gap_us(self))
-        if type(op) is WaitOp:
-            if op.record.time_us is None:
-                return None
-            start = max(start, op.record.time_us)
-        elif type(op) is GraphExec:
-            if op.running:
-                return None
-            start = max(start, op.free_at)
-        return start
-
-    def _step(self, until: float = math.inf) -> bool:
-        """The next thing that happens on the device, if it does by `until`: an operation starts, or one ends."""
-        best: tuple[float, Stream] | None = None
-        for stream in self._active.values():
-            if stream.busy is None and (start := self._start_of(stream)) is not None and (best is None or start < best[0]):
-                best = (start, stream)
-        if self._coming and (best is None or self._coming[0][0] <= best[0]):
-            if self._coming[0][0] > until:
-                return False
-            us, _, callback = heapq.heappop(self._coming)
-            callback(us)
-            return True
-        if best is None or best[0] > until:
-            return False
-        self._begin(*best)
-        return True
-
-    def _begin(self, start: float, stream: Stream) -> None:
-        _, op = stream.pending.popleft()
-        if not op.occupies_queue:  # a mark takes no time
-            stream.free_at = op.run(self, start)
-            self._settle(stream)
-            return
-        stream.busy = op
-        if type(op) is GraphExec:
-            op.begin(self, start, lambda end: self._end(stream, end))
-        else:
-            self.at(start + op.duration_us(self), lambda end: self._finish(stream, op, start, end))
-
-    def _finish(self, stream: Stream, op: Op, start: float, end: float) -> None:
-        self.perform(op, start, end, stream.handle)
-        self._end(stream, end)
-
-    def _end(self, stream: Stream, end: float) -> None:
-        stream.busy, stream.free_at = None, end
-        stream.ends.append(end)
-        self._settle(stream)
-
-    def _settle(self, stream: Stream) -> None:
-        if not stream.pending and stream.busy is None:
-            self._active.pop(stream.handle, None)
-
-    def run_until(self, us: float) -> None:
-        """Lets the device's time come to `us`."""
-        while self._step(us):
-            pass
-
-    def drain(self, stream: Stream) -> float:
-        """Runs `stream` dry; returns when its last operation ends."""
-        while stream.pending or stream.busy is not None:
-            if len(self._active) == 1 and not self._coming and self.trace is None and self.fault is None:
-                self._run_alone(stream)
-            elif not self._step():
-                raise RuntimeError(f"{stream!r} waits for something that will never happen")  # a fault of the simulator
-        return stream.free_at
-
-    def _run_alone(self, stream: Stream) -> None:
-        """`drain` for the one stream that has work: the same order and times as `_step`, without the search."""
-        pending, ends, free_at = stream.pending, stream.ends, stream.free_at
-        try:
-            while pending and self.fault is None:
-                ready_us, op = pending.popleft()
-                start = free_at + op.gap_us(self)
-                if ready_us > start:
-                    start = ready_us
-                if type(op) is GraphExec and op.free_at > start:
-                    start = op.free_at
-                try:
-                    free_at = op.run(self, start)
-                except Exception as error:
-                    free_at = start
-                    self._went_wrong(error, op)
-                if op.occupies_queue:
-                    ends.append(free_at)
-        finally:
-            stream.free_at = free_at
-            self._settle(stream)
-
-    def _went_wrong(self, error: Exception, op: Op) -> None:
-        """A CUDA error kills the context: nothing runs any more. A Python error in a kernel is the host's to hear of, once."""
-        if not isinstance(error, CUDARuntimeError):
-            note = "a GPU would not have got this far: Numba refuses such a kernel when it compiles it, at the launch"
-            error.add_note(f"raised by the kernel {op.name!r} on the simulated device; {note}")
-            self._error = self._error or error
-            return
-        self.fault = error.name
-        for stream in self.streams.values():
-            for _, dropped in stream.pending:
-                if isinstance(dropped, RecordOp):
-                    dropped.time_us = self.now_us
-            stream.pending.clear()
-            stream.busy = None
-        self._active.clear()
-        self._coming.clear()
-
-    # -- synchronising ------------------------------------------------------------------------------------------------
-
-    def synchronize(self, *streams: Stream) -> None:
-        """The host waits for `streams` (all, if none are named). Raises what their work did wrong."""
-        targets = streams or tuple(self.streams.values())
-        self.forbid_in_capture(*streams)
-        self.wait_until(max((self.drain(s) for s in targets), default=0.0))
-        for stream in targets:
-            stream.ends.clear()
-        self.raise_fault()
-
-    def wait_until(self, us: float) -> None:
-        """The host's clock goes to `us`, and through the return from the wait."""
-        started = self.now_us
-        if us > self.now_us:
-            self.run_until(us)
-            self.now_us = us + self.costs.sync_return_us
-        else:
-            self.now_us += self.costs.sync_idle_us
-        if self.trace is not None:
-            self.trace.host.append(Span("synchronize", started, self.now_us))
-        self._waited_us = self.now_us - started
-
-    def raise_fault(self) -> None:
-        """Raises the error that killed the context, if one did, again at every call, as on the device; else what a kernel
-        raised, once."""
-        if self.fault is not None:
-            raise CUDARuntimeError(self.fault)
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
+            raise NotSimulatedError("cuda.bindings.runtime.cudaDeviceReset in a context that is alive")
+        self.fault = "cudaErrorDevicesUnavailable"
 
     # -- events -------------------------------------------------------------------------------------------------------
 
-    def record(self, event: Event, stream: Stream) -> None:
-        self.charge(self.costs.event_record_us, "event record")
+    def record(self, event: Event, stream: Stream, *, external: bool = False) -> None:
+        """`external` makes it a node in a capture; without, the event marks a place in the capture."""
+        self.raise_fault()
+        if external and stream.capture is None:
+            raise CUDARuntimeError("cudaErrorIllegalState")
+        self._charge_event(stream.capture is not None, "event record")
         if stream.capture is not None:
+            if external:
+                stream.capture.add(stream, RecordNodeOp(event))
+                return
             stream.capture.require_valid()
             event.captured = (stream.capture, list(stream.capture_tail))
             return
-        event.captured, event.record = None, RecordOp()
-        self.submit(stream, event.record)
+        record = RecordOp()
+        self.submit(stream, record)
+        event.captured, event.record = None, record
 
-    def wait_event(self, stream: Stream, event: Event) -> None:
+    def wait_event(self, stream: Stream, event: Event, *, external: bool = False) -> None:
         """Later work in `stream` waits for `event`; in a capture this is an edge, and may join the stream to it."""
-        self.charge(self.costs.event_record_us, "event wait")
-        if event.captured is not None:
-            if event.captured[0].ended:
-                raise CUDARuntimeError("cudaErrorCapturedEvent")
-            event.captured[0].join(stream, event)
+        self.raise_fault()
+        if external and stream.capture is None:
+            raise CUDARuntimeError("cudaErrorIllegalState")
+        self._charge_event(stream.capture is not None or event.captured is not None, "event wait")
+        if stream is self.legacy:
+            self.forbid_implicit()
+        if stream.capture is not None:
+            stream.capture.require_valid()
+        if external:
+            stream.capture.add(stream, WaitNodeOp(event))
+        elif event.captured is not None:
+            try:
+                capture = self._capture_of(event)
+            except CUDARuntimeError:
+                if stream.capture is not None:
+                    stream.capture.valid = False
+                raise
+            if stream is self.legacy:
+                capture.valid = False
+                raise CUDARuntimeError("cudaErrorStreamCaptureImplicit")
+            capture.join(stream, event)
         elif stream.capture is not None:
-            stream.capture.valid = False
-            raise CUDARuntimeError("cudaErrorStreamCaptureIsolation")
+            stream.capture.require_valid()
+            if event.record is not None:
+                stream.capture.valid = False
+                raise CUDARuntimeError("cudaErrorStreamCaptureIsolation")
         elif event.record is not None:
             self.submit(stream, WaitOp(event.record))
+
+    def _charge_event(self, captured: bool, name: str) -> None:
+        self.charge(self.costs.captured_event_us if captured else self.costs.event_record_us, name)
 
     def poll(self) -> None:
         """The host asks how far the device is: that takes a moment, in which the device works on."""
@@ -352,9 +122,9 @@ class Gpu:
 
     def wait_for(self, event: Event) -> None:
         """The host waits until the event's last record has been reached."""
-        if event.captured is not None:
-            event.captured[0].valid = False
-            raise CUDARuntimeError("cudaErrorCapturedEvent")
+        self.raise_fault()
+        self._forbid_captured(event)
+        self.forbid_unsafe()
         record = event.record
         while record is not None and record.time_us is None:
             if not self._step():
@@ -362,35 +132,116 @@ class Gpu:
         self.wait_until(record.time_us if record else 0.0)
         self.raise_fault()
 
-    def is_done(self, event: Event) -> bool:
-        """Whether the event's last record has been reached by now. Of an event in a capture: False, and the capture is lost."""
-        if event.captured is not None:
-            event.captured[0].valid = False
-            return False
+    def query_event(self, event: Event) -> None:
+        """Raises cudaErrorNotReady until the event's last record has been reached."""
+        self.raise_fault()
+        self._forbid_captured(event)
+        self.forbid_unsafe()
         if event.record is None:
-            return True
+            return
         self.poll()
-        return self.fault is None and event.record.time_us is not None and event.record.time_us <= self.now_us
+        self.raise_fault()
+        if event.record.time_us is None or event.record.time_us > self.now_us:
+            raise CUDARuntimeError("cudaErrorNotReady")
 
-    # -- capture and graphs -------------------------------------------------------------------------------------------
-
-    def begin_capture(self, stream: Stream, mode: Mode) -> None:
+    def query(self, stream: Stream) -> None:
+        """Raises cudaErrorNotReady while the stream has work. A capture is invalidated by the question."""
+        self.raise_fault()
         if stream is self.legacy:
+            self.forbid_implicit()
+        self.forbid_in_capture(stream)
+        self.forbid_unsafe()
+        self.poll()
+        self.raise_fault()
+        asked = [s for s in self.streams.values() if s.blocking] if stream is self.legacy else [stream]
+        if any(s.has_work(self.now_us) for s in asked):
+            raise CUDARuntimeError("cudaErrorNotReady")
+
+    def elapsed_ms(self, start: Event, end: Event) -> float:
+        """Milliseconds between two reached events. Raises cudaErrorInvalidResourceHandle for one without a time."""
+        self.raise_fault()
+        for event in (start, end):
+            if event.captured is not None:
+                self._capture_of(event)
+                raise CUDARuntimeError("cudaErrorCapturedEvent")
+        if any(event.record is None or not event.timed for event in (start, end)):
+            raise CUDARuntimeError("cudaErrorInvalidResourceHandle")
+        self.poll()
+        self.raise_fault()
+        if any(event.record.time_us is None or event.record.time_us > self.now_us for event in (start, end)):
+            raise CUDARuntimeError("cudaErrorNotReady")
+        return (end.record.time_us - start.record.time_us) * 1e-3
+
+    @staticmethod
+    def _capture_of(event: Event) -> Capture:
+        """The running capture that the event marks a place in. Raises cudaErrorInvalidValue once it has ended or failed."""
+        capture = event.captured[0]
+        if capture.ended or not capture.valid:
+            raise CUDARuntimeError("cudaErrorInvalidValue")
+        return capture
+
+    def _forbid_captured(self, event: Event) -> None:
+        if event.captured is not None:
+            self._capture_of(event).valid = False
+            raise CUDARuntimeError("cudaErrorCapturedEvent")
+
+    # -- capture ------------------------------------------------------------------------------------------------------
+
+    def begin_capture(self, stream: Stream, mode: Mode, graph: Graph | None = None, behind: Iterable[Node] = ()) -> None:
+        """Starts a capture, into a graph of its own or behind nodes of `graph`."""
+        self.raise_fault()
+        if stream is self.legacy:
+            self.forbid_implicit()
             raise CUDARuntimeError("cudaErrorStreamCaptureUnsupported")
         if stream.capture is not None:
             raise CUDARuntimeError("cudaErrorIllegalState")
+        behind = list(behind)
+        if any(node.graph is not graph for node in behind):
+            raise CUDARuntimeError("cudaErrorInvalidValue")
         self.charge(self.costs.begin_capture_us, "begin capture")
-        self.captures.append(Capture(stream, mode))
+        self.captures.append(Capture(stream, mode, graph, behind))
 
-    def end_capture(self, stream: Stream):
+    def end_capture(self, stream: Stream) -> Graph:
         """The captured graph. Raises cudaErrorIllegalState where nothing is captured, or why the capture failed."""
-        capture = stream.capture
-        if capture is None or capture.origin is not stream:
-            raise CUDARuntimeError("cudaErrorIllegalState")
-        self.captures.remove(capture)
-        graph = capture.end()
+        graph = self._end_capture(stream)
         self.charge(self.costs.end_capture(len(graph.nodes)), "end capture")
         return graph
+
+    def end_and_instantiate(self, stream: Stream) -> tuple[Graph, GraphExec]:
+        """Both, as CuPy does at once. Raises what `end_capture` and `instantiate` do."""
+        graph = self._end_capture(stream)
+        return graph, self._instantiate(graph, self.costs.end_and_instantiate, "end capture, instantiate")
+
+    def _end_capture(self, stream: Stream) -> Graph:
+        if stream is self.legacy:
+            self.forbid_implicit()
+        capture = stream.capture
+        if capture is None:
+            raise CUDARuntimeError("cudaErrorIllegalState")
+        if capture.origin is not stream:
+            capture.valid = False
+            raise CUDARuntimeError("cudaErrorStreamCaptureUnmatched")
+        if capture.mode is not Mode.RELAXED and capture.thread != threading.get_ident():
+            self.abandon(capture)
+            raise CUDARuntimeError("cudaErrorStreamCaptureWrongThread")
+        self.captures.remove(capture)
+        return capture.end()
+
+    def capture_status(self, stream: Stream) -> Status:
+        """Raises cudaErrorStreamCaptureImplicit for the legacy stream while a blocking stream captures."""
+        self.raise_fault()
+        if stream is self.legacy and any(s.blocking for c in self.captures for s in c.streams):
+            raise CUDARuntimeError("cudaErrorStreamCaptureImplicit")
+        return Status.NONE if stream.capture is None else stream.capture.status
+
+    def set_capture_tail(self, stream: Stream, nodes: list[Node], *, replace: bool) -> None:
+        """What the next node captured from `stream` depends on."""
+        if stream.capture is None:
+            raise CUDARuntimeError("cudaErrorIllegalState")
+        stream.capture.require_valid()
+        if replace:
+            stream.capture.give_up(set(stream.capture_tail) - set(nodes))
+        stream.capture_tail = list(dict.fromkeys(nodes if replace else [*stream.capture_tail, *nodes]))
 
     def abandon(self, capture: Capture) -> None:
         """Ends a capture without a graph."""
@@ -398,14 +249,39 @@ class Gpu:
         if capture in self.captures:
             self.captures.remove(capture)
 
+    @property
+    def thread_mode(self) -> Mode:
+        """How this thread's unsafe calls look upon captures (cudaThreadExchangeStreamCaptureMode)."""
+        return self.thread.mode
+
+    @thread_mode.setter
+    def thread_mode(self, mode: Mode) -> None:
+        self.thread.mode = mode
+
     def forbid_in_capture(self, *streams: Stream) -> None:
         """For a call that waits: illegal on a capturing stream, or on the whole device while any stream captures."""
         hit = [c for c in self.captures if not streams or any(s.capture is c for s in streams)]
         self._invalidate(hit)
 
+    def forbid_implicit(self) -> None:
+        """For work in the legacy stream: illegal while a blocking stream captures."""
+        captures = [c for c in self.captures if any(s.blocking for s in c.streams)]
+        for capture in captures:
+            capture.valid = False
+        if captures:
+            raise CUDARuntimeError("cudaErrorStreamCaptureImplicit")
+
     def forbid_unsafe(self) -> None:
-        """For a call that may synchronise under the hood (cudaMalloc): illegal while a capture is not relaxed."""
-        self._invalidate([c for c in self.captures if c.mode is not Mode.RELAXED])
+        """For a call that may synchronise under the hood (cudaMalloc): illegal while this thread captures in a mode that is not
+        relaxed, or another thread in the global one, unless the thread's own mode says otherwise."""
+        mine, mode = threading.get_ident(), self.thread_mode
+        self._invalidate(
+            [
+                c for c in self.captures
+                if c.mode is not Mode.RELAXED and mode is not Mode.RELAXED
+                and (c.thread == mine or (c.mode is Mode.GLOBAL and mode is Mode.GLOBAL))
+            ]
+        )  # fmt: skip
 
     @staticmethod
     def _invalidate(captures: list[Capture]) -> None:
@@ -414,35 +290,191 @@ class Gpu:
         if captures:
             raise CUDARuntimeError("cudaErrorStreamCaptureUnsupported")
 
-    def instantiate(self, graph) -> GraphExec:
-        self.charge(self.costs.instantiate(len(graph.nodes)), "instantiate")
-        return GraphExec(graph)
+    # -- graphs -------------------------------------------------------------------------------------------------------
+
+    def instantiate(
+        self, graph: Graph, *, auto_free: bool = False, device_launch: bool = False, node_priority: bool = False
+    ) -> GraphExec:
+        """Raises what `check_instantiable` does. (The simulated device launches no graph from a kernel.)"""
+        options = {"auto_free": auto_free, "node_priority": node_priority}
+        return self._instantiate(graph, self.costs.instantiate, "instantiate", device_launch, **options)
+
+    def _instantiate(self, graph: Graph, cost: Knots, name: str, device_launch: bool = False, **options: bool) -> GraphExec:
+        self.raise_fault()
+        self.forbid_unsafe()
+        further_roots = max(0, len(graph.roots()) - 1)
+        self.charge(cost(len(graph.nodes)) + further_roots * self.costs.root_instantiate_us, name)
+        check_instantiable(graph, device_launch=device_launch)
+        return GraphExec(graph, **options)
+
+    def upload(self, executable: GraphExec, stream: Stream) -> None:
+        """Does the first launch's upload ahead of it."""
+        self.raise_fault()
+        self.forbid_in_capture(stream)
+        if executable.launches == 0 and not executable.uploaded:
+            self.charge_call("upload graph", len(executable.nodes))
+        executable.uploaded = True
 
     def launch_graph(self, executable: GraphExec, stream: Stream, caller: str = "cupy") -> None:
-        """One replay. The first one uploads the graph, which takes the host longer than the start of its first node."""
+        """One replay, not on a capturing stream. The first one uploads the graph, which takes the host longer than the start
+        of its first node."""
+        self.raise_fault()
+        self.forbid_in_capture(stream)
+        if stream is self.legacy:
+            self.forbid_implicit()
         nodes = len(executable.nodes)
-        if executable.launches == 0:
+        executable.on_launch(self)
+        replay = executable.replay
+        if not replay.plan.ops:
+            self.charge_call("launch empty graph")
+        elif executable.launches == 0 and not executable.uploaded:
             ready_us = self.now_us + self.costs.first_launch_start(nodes)
-            self.charge(self.costs.first_launch_host(nodes), "graph launch (first)")
-        else:
-            self.charge(self._replay_host_us(nodes, caller), "graph launch")
-            ready_us = self.now_us + self.costs.graph_latency_us
-        self.submit(stream, executable, ready_us)
+            self.charge(self.costs.first_launch_host(nodes) + replay.host_us(self), "graph launch (first)")
+        else:  # the device starts while the host still issues what `replay.host_us` is for
+            first = self._replay_host_us(replay.plan, nodes, caller)
+            ready_us = self.now_us + first + self.costs.graph_latency_us
+            self.charge(first + replay.host_us(self), "graph launch")
+        if replay.plan.ops:  # without any it is no work: nothing waits for it, nor it for anything
+            executable.queue.append(stream.handle)
+            self.submit(stream, replay, ready_us)
         executable.launches += 1
         self._waited_us = None
         self._last_was_graph = True
 
-    def _replay_host_us(self, nodes: int, caller: str) -> float:
-        alone = self.costs.replay_host[caller](nodes)
+    def _replay_host_us(self, plan: Plan, nodes: int, caller: str) -> float:
+        if caller == "runtime" and "kernel" not in plan.kinds:
+            caller = "cupy"  # which was recorded with kernels that CuPy had compiled
+        alone = self.costs.replay_host[caller](nodes / len(plan.roots))
         if self._waited_us is None:
             return max(0.1, alone - self.costs.replay_queued_saves(nodes))
         other = 0.0 if self._last_was_graph else self.costs.replay_after_kernels_us
         return alone + other + self.costs.replay_after_wait[caller](self._waited_us)
 
+    def clone(self, graph: Graph) -> Graph:
+        """Raises cudaErrorNotSupported for a graph that allocates memory or decides (CUDA Runtime API, cudaGraphClone)."""
+        if any(n.op.kind in ("memory allocation", "memory free", "conditional") for n in graph.everything()):
+            raise CUDARuntimeError("cudaErrorNotSupported")
+        self.charge_call("clone graph", len(graph.nodes))
+        return graph.clone()
+
+    def update(self, executable: GraphExec, graph: Graph) -> tuple[str, Node | None]:
+        """cudaGraphExecUpdate: see `GraphExec.update`."""
+        self.charge_call("update graph", len(graph.nodes))
+        return executable.update(graph)
+
+    def add_allocation(self, graph: Graph, behind: Iterable[Node], nbytes: int) -> Node:
+        """A memory allocation node: its address is settled now, its memory is there once the node has run."""
+        self.charge_node("add", AllocOp.kind)
+        return graph.add(AllocOp(self.memory.reserve(nbytes), nbytes), behind)
+
+    # -- host functions -----------------------------------------------------------------------------------------------
+
+    def launch_host_function(self, stream: Stream, function: Callable[[], object]) -> None:
+        """`function` is called once the stream's work so far is done, and later work waits for it."""
+        self.charge_call("launch_host_func")
+        self.submit(stream, HostOp(function))
+
+    def call_host(self, function: Callable[[], object]) -> None:
+        """Calls a host function, from which no CUDA call is permitted. What it raises is printed: nobody would catch it."""
+        self._in_host_function = True
+        try:
+            function()
+        except Exception:
+            traceback.print_exc()
+        finally:
+            self._in_host_function = False
+
     # -- memory -------------------------------------------------------------------------------------------------------
 
+    def malloc(self, nbytes: int) -> int:
+        """cudaMalloc. Raises cudaErrorMemoryAllocation."""
+        self.raise_fault()
+        self.forbid_unsafe()
+        self.charge(self.costs.cuda_malloc_us)
+        return self.memory.allocate(nbytes)
+
+    def free(self, address: int) -> None:
+        """cudaFree, which waits for the whole device; of 0 it does nothing."""
+        self.raise_fault()
+        self.forbid_unsafe()
+        if address:
+            self.wait_until(max(map(self.drain, list(self.streams.values()))))
+            self.raise_fault()
+            self.memory.free(address)
+
+    def malloc_async(self, nbytes: int, stream: Stream) -> int:
+        """cudaMallocAsync: memory in stream order; in a capture a node. No bytes are at address 0."""
+        self.raise_fault()
+        if stream is self.legacy:
+            self.forbid_implicit()
+        if stream.capture is None:
+            self.forbid_unsafe()
+        if not nbytes:
+            return 0
+        self.charge_call("cudaMallocAsync")
+        if stream.capture is not None:
+            stream.capture.require_valid()
+            address = self.memory.reserve(nbytes)
+            stream.capture.add(stream, AllocOp(address, nbytes))
+            return address
+        return self.memory.allocate_async(nbytes, stream.handle)
+
+    def free_async(self, address: int, stream: Stream) -> None:
+        """cudaFreeAsync; in a capture a node, and only for memory that a graph allocates."""
+        self.raise_fault()
+        if stream is self.legacy:
+            self.forbid_implicit()
+        if stream.capture is None:
+            self.forbid_unsafe()
+        if not address:
+            return
+        self.charge_call("cudaFreeAsync")
+        if stream.capture is not None:
+            stream.capture.require_valid()
+            self.check_graph_memory(address)
+        else:
+            self.memory.release_async(address, stream.handle)
+        self.submit(stream, FreeOp(address))
+
+    def check_graph_memory(self, address: int) -> None:
+        """For a new free node: raises cudaErrorInvalidValue for what no allocation node has, or a free node already."""
+        if not self.memory.is_reserved(address) or address in self.memory.graph_frees:
+            raise CUDARuntimeError("cudaErrorInvalidValue")
+        self.memory.graph_frees.add(address)
+
+    def destroy_executable(self, executable: GraphExec) -> None:
+        self.raise_fault()
+        self.forbid_unsafe()
+        executable.closed = True
+        self.forget(executable)
+
+    def create_event(self, *, timed: bool = True) -> Event:
+        self.raise_fault()
+        return Event(timed=timed)
+
+    def malloc_host(self, nbytes: int) -> int:
+        """cudaMallocHost: page-locked host memory."""
+        self.raise_fault()
+        self.forbid_unsafe()
+        self.charge(self.costs.cuda_malloc_us)
+        return self.memory.pin(nbytes)
+
+    def register_host(self, buffer) -> int:
+        """Page-locks a ctypes array, and keeps it; returns its address."""
+        self.raise_fault()
+        self.forbid_unsafe()
+        self.charge(self.costs.cuda_malloc_us)
+        return self.memory.register(buffer)
+
+    def free_host(self, address: int) -> None:
+        """cudaFreeHost; of 0 it does nothing."""
+        self.forbid_unsafe()
+        if address:
+            self.memory.unpin(address)
+
     def allocate(self, nbytes: int, stream: Stream):
-        """A chunk from the pool, `cudaMalloc` behind it where the pool has none (illegal in most captures)."""
+        """A chunk from CuPy's pool, `cudaMalloc` behind it where the pool has none (illegal in most captures)."""
+        self.raise_fault()
         if self.captures and not self.pool.has(nbytes, stream.handle):
             self.forbid_unsafe()
         chunk, pooled = self.pool.malloc(nbytes, stream.handle)
@@ -464,6 +496,86 @@ class Gpu:
         self._waited_us = self.now_us - started
         if self.trace is not None:
             self.trace.host.append(Span(name, started, self.now_us))
+
+    def memcpy(self, target: int, source: int, nbytes: int, kind: CopyKind) -> None:
+        """cudaMemcpy: in the legacy stream, and the host waits. Raises cudaErrorInvalidValue for addresses of another kind."""
+        self.check_copy(target, source, nbytes, kind)
+        self._forbid_legacy_in_capture()
+        self.copy(
+            "memcpy", self.legacy, self._copy_host_us(target, source, nbytes), CopyOp(target, source, nbytes).at_once(self)
+        )
+
+    def memcpy_async(self, target: int, source: int, nbytes: int, kind: CopyKind, stream: Stream) -> None:
+        """cudaMemcpyAsync. From pageable memory the source is read at once, to pageable memory the host waits (CUDA Runtime
+        API, API synchronization behavior); in a capture a node."""
+        self.check_copy(target, source, nbytes, kind)
+        op = CopyOp(target, source, nbytes)
+        to_device, from_device = op.sides
+        if stream.capture is not None or (to_device and from_device) or not nbytes:
+            self._charge_copy(stream, op)
+        elif from_device and not self.memory.is_pinned(target):
+            self.copy("memcpy", stream, self.costs.copy_to_host(nbytes), op.at_once(self))
+        elif to_device and not self.memory.is_pinned(source):
+            data = bytes(self.memory.at(source, nbytes))
+            self.charge(self.costs.copy_to_device(nbytes), "memcpy")
+            self.submit(stream, Effect("memcpy", "memcpy", 0.0, lambda: self.memory.write(target, data)))
+        else:
+            self._charge_copy(stream, op)
+
+    def _charge_copy(self, stream: Stream, op: CopyOp) -> None:
+        self.charge_call("cudaMemcpyAsync within" if all(op.sides) else "cudaMemcpyAsync pinned")
+        if op.nbytes:
+            self.submit(stream, op)
+
+    def memset(self, address: int, value: int, nbytes: int) -> None:
+        """cudaMemset: in the legacy stream, without waiting."""
+        self._forbid_legacy_in_capture()
+        self.memset_async(address, value, nbytes, self.legacy)
+
+    def memset_2d(self, address: int, pitch: int, value: int, width: int, height: int, stream: Stream) -> None:
+        """cudaMemset2DAsync. Raises cudaErrorInvalidValue for rows wider than the pitch."""
+        if width > pitch:
+            raise CUDARuntimeError("cudaErrorInvalidValue")
+        self.charge_call("cudaMemsetAsync")
+        if width and height:
+            self.check_device(address, pitch * (height - 1) + width)
+            self.submit(stream, MemsetOp(address, value, 1, width, height, pitch))
+
+    def memset_async(self, address: int, value: int, nbytes: int, stream: Stream) -> None:
+        """cudaMemsetAsync; in a capture a node."""
+        self.charge_call("cudaMemsetAsync")
+        if nbytes:
+            self.check_device(address, nbytes)
+            self.submit(stream, MemsetOp(address, value, 1, nbytes))
+
+    def _forbid_legacy_in_capture(self) -> None:
+        """For a synchronous call in the legacy stream."""
+        self.forbid_implicit()
+
+    def _copy_host_us(self, target: int, source: int, nbytes: int) -> float:
+        if self.memory.is_device(source):
+            return self.costs.copy_to_host(nbytes)
+        return self.costs.copy_to_device(nbytes)
+
+    def check_copy(self, target: int, source: int, nbytes: int, kind: CopyKind) -> None:
+        self.raise_fault()
+        if not nbytes:
+            return
+        sides = self.memory.is_device(target), self.memory.is_device(source)
+        wanted = {
+            CopyKind.HOST_TO_HOST: (False, False), CopyKind.HOST_TO_DEVICE: (True, False),
+            CopyKind.DEVICE_TO_HOST: (False, True), CopyKind.DEVICE_TO_DEVICE: (True, True),
+        }.get(kind, sides)  # fmt: skip
+        if sides != wanted or not target or not source:
+            raise CUDARuntimeError("cudaErrorInvalidValue")
+        for address, on_device in zip((target, source), sides, strict=True):
+            if on_device:
+                self.check_device(address, nbytes)
+
+    def check_device(self, address: int, nbytes: int) -> None:
+        """Raises cudaErrorInvalidValue unless the runtime knows all these bytes as one allocation."""
+        if not self.memory.is_allocated(address, nbytes):
+            raise CUDARuntimeError("cudaErrorInvalidValue")
 
 
 _current: Gpu | None = None

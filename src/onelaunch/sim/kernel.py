@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,7 @@ Dim = tuple[int, int, int]
 
 # One SM of an H200 holds 2,048 threads and 32 blocks; the GPU has 132 SMs (CUDA Programming Guide, compute capability 9.0).
 SM_COUNT, THREADS_PER_SM, BLOCKS_PER_SM = 132, 2048, 32
+POISON = 0xFF  # what uninitialised shared memory holds: NaN, or -1
 
 
 class Dim3:
@@ -42,14 +44,35 @@ class Thread:
     def __init__(self) -> None:
         self.thread_idx, self.block_idx = Dim3(), Dim3()
         self.block_dim, self.grid_dim = Dim3(1, 1, 1), Dim3(1, 1, 1)
-        self.slept_us = 0.0
+        self.reset()
 
     def reset(self) -> None:
-        self.thread_idx.set((0, 0, 0))
         self.block_idx.set((0, 0, 0))
         self.block_dim.set((1, 1, 1))
         self.grid_dim.set((1, 1, 1))
+        self.begin_block(0)
+        self.begin((0, 0, 0))
+
+    def begin_block(self, dynamic: int) -> None:
+        """A block starts: its shared memory is new, `dynamic` bytes of it without a declared size."""
+        self.shared: list[np.ndarray] = []
+        self.dynamic = np.full(dynamic, POISON, np.uint8)
+        self.wait_for_block: Callable[[], None] | None = None  # what syncthreads does here
+
+    def begin(self, index: Dim) -> None:
+        """A thread starts."""
+        self.thread_idx.set(index)
         self.slept_us = 0.0
+        self.declared = 0  # shared arrays that this thread has declared
+
+    def shared_array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """The block's shared array of this declaration: every thread's nth declaration is the same array."""
+        if shape == (0,):
+            return self.dynamic[: self.dynamic.size // dtype.itemsize * dtype.itemsize].view(dtype)
+        if self.declared == len(self.shared):
+            self.shared.append(np.full(int(np.prod(shape)) * dtype.itemsize, POISON, np.uint8).view(dtype).reshape(shape))
+        self.declared += 1
+        return self.shared[self.declared - 1]
 
 
 thread = Thread()
@@ -86,7 +109,11 @@ class DevicePointer:
         self._memory, self._address, self._dtype = gpu.memory, address, dtype
 
     def _at(self, i: int) -> np.ndarray:
-        return self._memory.view(self._address + int(i) * self._dtype.itemsize, self._dtype.itemsize).view(self._dtype)
+        size = self._dtype.itemsize
+        address = self._address + int(i) * size
+        if address % size:
+            raise CUDARuntimeError("cudaErrorMisalignedAddress")
+        return self._memory.view(address, size).view(self._dtype)
 
     def __getitem__(self, i: int):
         return self._at(i)[0]
@@ -109,14 +136,16 @@ class _RehearsedPointer(DevicePointer):
         self._written[int(i)] = self._dtype.type(value)
 
 
-def may_sleep(function: Callable, seen: frozenset = frozenset()) -> bool:
-    """Whether a kernel, or a device function that it calls, names `nanosleep`: then its duration must be found by running."""
+def mentions(function: Callable, name: str, seen: frozenset = frozenset()) -> bool:
+    """Whether a kernel, or a device function that it calls, uses `name` (nanosleep, syncthreads)."""
     code = function.__code__
-    if "nanosleep" in code.co_names:
+    if name in code.co_names:
         return True
     known = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
-    called = [known.get(name) for name in code.co_names + code.co_freevars]
-    return any(inspect.isfunction(f) and f.__code__ not in seen and may_sleep(f, seen | {code, f.__code__}) for f in called)
+    called = [known.get(n) for n in code.co_names + code.co_freevars]
+    return any(
+        inspect.isfunction(f) and f.__code__ not in seen and mentions(f, name, seen | {code, f.__code__}) for f in called
+    )
 
 
 def waves(grid: Dim, block: Dim) -> int:
@@ -136,11 +165,15 @@ class KernelOp(Op):
 
     kind = "kernel"
 
-    def __init__(self, function: Callable, grid: Dim, block: Dim, arguments: Sequence):
-        self.function, self.grid, self.block, self.arguments = function, grid, block, arguments
+    def __init__(self, kernel, grid: Dim, block: Dim, arguments: Sequence, shared: int = 0, values: Sequence = ()):
+        function = getattr(kernel, "py_func", kernel)
+        self.kernel, self.function, self.grid, self.block, self.arguments = kernel, function, grid, block, arguments
+        self.shared, self.values = shared, values  # bytes of dynamic shared memory; the arguments as they were given
         self.name = function.__name__
+        self.cooperative = False
         self._single = grid == block == (1, 1, 1)
-        self._sleeps = may_sleep(function)
+        self._sleeps = mentions(function, "nanosleep")
+        self._waits = mentions(function, "syncthreads")
         self._waves = waves(grid, block)
         self._views: tuple = ()
         self._epoch = -1
@@ -180,21 +213,124 @@ class KernelOp(Op):
 
     def _run_threads(self, views: tuple) -> float:
         """Runs every thread; returns what the slowest one slept, in µs."""
-        function, slowest = self.function, 0.0
+        slowest = 0.0
         thread.grid_dim.set(self.grid)
         thread.block_dim.set(self.block)
+        run_block = self._run_together if self._waits else self._run_in_turn
         try:
             for block in itertools.product(*map(range, reversed(self.grid))):
                 thread.block_idx.set(block[::-1])
-                for index in itertools.product(*map(range, reversed(self.block))):
-                    thread.thread_idx.set(index[::-1])
-                    thread.slept_us = 0.0
-                    function(*views)
-                    if thread.slept_us > slowest:
-                        slowest = thread.slept_us
+                thread.begin_block(self.shared)
+                slowest = max(slowest, run_block(views))
         finally:
             thread.reset()
         return slowest
+
+    def _indices(self) -> Iterator[Dim]:
+        return (index[::-1] for index in itertools.product(*map(range, reversed(self.block))))
+
+    def _run_in_turn(self, views: tuple) -> float:
+        """The threads of a block that never wait for each other, one after another."""
+        function, slowest = self.function, 0.0
+        for index in self._indices():
+            thread.begin(index)
+            function(*views)
+            if thread.slept_us > slowest:
+                slowest = thread.slept_us
+        return slowest
+
+    def _run_together(self, views: tuple) -> float:
+        """The threads of a block with barriers: each runs up to its next barrier, then the next one's turn comes."""
+        workers = [_Worker(self.function, views, index) for index in self._indices()]
+        try:
+            while running := [w for w in workers if not w.done]:
+                for worker in running:
+                    worker.resume()
+        finally:
+            for worker in workers:
+                worker.abandon()
+        return max(w.slept_us for w in workers)
+
+
+class _Abandoned(BaseException):
+    """Ends a thread whose block has failed."""
+
+
+class _Worker:
+    """One thread of a block with barriers: a Python thread that runs only while `resume` waits for it."""
+
+    def __init__(self, function: Callable, views: tuple, index: Dim):
+        self.index, self.done, self.slept_us = index, False, 0.0
+        self._declared = 0
+        self._error: BaseException | None = None
+        self._abandoned = False
+        self._go, self._back = threading.Semaphore(0), threading.Semaphore(0)
+        self._python = threading.Thread(target=self._run, args=(function, views), daemon=True)
+        self._python.start()
+
+    def _run(self, function: Callable, views: tuple) -> None:
+        self._go.acquire()
+        try:
+            if not self._abandoned:
+                function(*views)
+        except _Abandoned:
+            pass
+        except BaseException as error:
+            self._error = error
+        self._leave(done=True)
+
+    def _leave(self, done: bool) -> None:
+        self.slept_us, self._declared, self.done = thread.slept_us, thread.declared, done
+        self._back.release()
+
+    def _wait(self) -> None:
+        """syncthreads: this thread stops here until its next turn."""
+        self._leave(done=False)
+        self._go.acquire()
+        if self._abandoned:
+            raise _Abandoned
+
+    def resume(self) -> None:
+        """Runs the thread up to its next barrier, or to its end. Raises what it raises."""
+        thread.thread_idx.set(self.index)
+        thread.slept_us, thread.declared, thread.wait_for_block = self.slept_us, self._declared, self._wait
+        self._go.release()
+        self._back.acquire()
+        if self._error is not None:
+            raise self._error
+
+    def abandon(self) -> None:
+        if not self.done:
+            self._abandoned = True
+            self._go.release()
+        self._python.join()
+
+
+class LibraryKernel:
+    """A kernel that a library brought along."""
+
+    def __init__(self, name: str):
+        self.__name__ = name
+
+
+_library_kernels: dict[str, LibraryKernel] = {}
+
+
+class LibraryKernelOp(KernelOp):
+    """One launch of a library's kernel: what it computes is given, and how long it takes beyond the shortest kernel."""
+
+    def __init__(self, name: str, threads: int, body_us: float, effect: Callable[[], object]):
+        self.kernel = _library_kernels.setdefault(name, LibraryKernel(name))
+        self.grid, self.block, self.shared = (max(1, -(-threads // 128)), 1, 1), (128, 1, 1), 0  # as CuPy launches
+        self.name, self.arguments, self.values = name, (), ()
+        self._body_us, self._effect = body_us, effect
+
+    def duration_us(self, gpu: Gpu) -> float:
+        return gpu.costs.kernel_us(self._body_us)
+
+    def run(self, gpu: Gpu, start: float) -> float:
+        self._effect()
+        return start + self.duration_us(gpu)
 
 
 def _rehearsal(view: object) -> object:

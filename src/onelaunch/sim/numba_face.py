@@ -13,9 +13,11 @@ import numpy as np
 
 from . import gpu as _gpu
 from .cupy_face.arrays import ndarray as _CupyArray
+from .cupy_face.cuda import get_current_stream
 from .errors import CudaAPIError, CUDAError, CUDARuntimeError, NotSimulatedError, Partial, driver_name, not_simulated
-from .kernel import ArrayRef, DevicePointer, Dim, KernelOp, thread
-from .stream import LEGACY_HANDLE, Effect
+from .kernel import POISON, ArrayRef, DevicePointer, Dim, KernelOp, thread
+from .ops import CopyOp
+from .stream import LEGACY_HANDLE, RecordOp, WaitOp
 from .types_face import CPointer, Signature
 
 __all__ = [
@@ -23,10 +25,12 @@ __all__ = [
     "atomic",
     "blockDim",
     "blockIdx",
+    "declare_device",
     "default_stream",
     "defer_cleanup",
     "device_array",
     "device_array_like",
+    "event",
     "external_stream",
     "grid",
     "gridDim",
@@ -34,9 +38,12 @@ __all__ = [
     "is_available",
     "is_cuda_array",
     "jit",
+    "local",
     "nanosleep",
+    "shared",
     "stream",
     "synchronize",
+    "syncthreads",
     "threadIdx",
     "to_device",
 ]
@@ -82,6 +89,42 @@ def nanosleep(ns: int) -> None:
     thread.slept_us += ns * 1e-3
 
 
+def syncthreads() -> None:
+    """Waits until every thread of the block has come here. (Threads that have ended do not count.)"""
+    if thread.wait_for_block is not None:
+        thread.wait_for_block()
+
+
+def _shape(shape) -> tuple[int, ...]:
+    return (int(shape),) if isinstance(shape, int | np.integer) else tuple(shape)
+
+
+class _Shared(Partial):
+    """Memory of a block."""
+
+    _library = "numba.cuda.shared"
+
+    @staticmethod
+    def array(shape, dtype) -> np.ndarray:
+        """The block's array of this declaration, uninitialised; shape 0 is the dynamic shared memory of the launch."""
+        return thread.shared_array(_shape(shape), np.dtype(getattr(dtype, "dtype", dtype)))
+
+
+class _Local(Partial):
+    """Memory of a thread."""
+
+    _library = "numba.cuda.local"
+
+    @staticmethod
+    def array(shape, dtype) -> np.ndarray:
+        """An array of this thread's own, uninitialised."""
+        dtype, shape = np.dtype(getattr(dtype, "dtype", dtype)), _shape(shape)
+        return np.full(math.prod(shape) * dtype.itemsize, POISON, np.uint8).view(dtype).reshape(shape)
+
+
+shared, local = _Shared(), _Local()
+
+
 class _Atomic(Partial):
     """Read-modify-write; threads of the simulated device run one after another, so each is atomic."""
 
@@ -104,6 +147,25 @@ class _Atomic(Partial):
         old = array[index]
         array[index] = min(old, value)
         return old
+
+    @staticmethod
+    def sub(array, index, value):
+        old = array[index]
+        array[index] -= value
+        return old
+
+    @staticmethod
+    def exch(array, index, value):
+        old = array[index]
+        array[index] = value
+        return old
+
+    @staticmethod
+    def cas(array, index, old, value):
+        found = array[index]
+        if found == old:
+            array[index] = value
+        return found
 
 
 atomic = _Atomic()
@@ -131,9 +193,7 @@ class _Allocation:
 
     def __init__(self, gpu, nbytes: int):
         with _driver_call("cuMemAlloc"):
-            gpu.forbid_unsafe()
-            gpu.charge(gpu.costs.cuda_malloc_us)
-            self.ptr = gpu.memory.allocate(nbytes)
+            self.ptr = gpu.malloc(nbytes)
         self.memory, self.gpu = gpu.memory, gpu
 
     def release(self) -> None:
@@ -165,7 +225,12 @@ class DeviceNDArray(Partial):
         gpu, out = _gpu.current(), np.empty(self.shape, self.dtype) if ary is None else ary
         self._require_like(out)
         cost = gpu.costs.copy_to_host(self.nbytes)
-        _copy("copy to host", "cuMemcpyDtoH", stream, cost, lambda: np.copyto(out, self.ref.on_device(gpu)))
+        with _driver_call("cuMemcpyDtoH"):
+            queue = _stream_of(stream)
+            if queue.capture is None:
+                gpu.copy("copy to host", queue, cost, lambda: np.copyto(out, self.ref.on_device(gpu)))
+            else:
+                gpu.submit(queue, CopyOp(out.ctypes.data, self._contiguous(out), self.nbytes, keep=out))
         return out
 
     def copy_to_device(self, ary, stream=None) -> None:
@@ -173,7 +238,18 @@ class DeviceNDArray(Partial):
         gpu, host = _gpu.current(), np.asarray(ary, dtype=self.dtype)
         self._require_like(host)
         cost = gpu.costs.copy_to_device(self.nbytes)
-        _copy("copy to device", "cuMemcpyHtoD", stream, cost, lambda: np.copyto(self.ref.on_device(gpu), host))
+        with _driver_call("cuMemcpyHtoD"):
+            queue = _stream_of(stream)
+            if queue.capture is None:
+                gpu.copy("copy to device", queue, cost, lambda: np.copyto(self.ref.on_device(gpu), host))
+            else:
+                gpu.submit(queue, CopyOp(self._contiguous(host), host.ctypes.data, self.nbytes, keep=host))
+
+    def _contiguous(self, host: np.ndarray) -> int:
+        """The address, for a copy in a capture, which must be one piece on both sides."""
+        if not host.flags.c_contiguous or self.ref.high - self.ref.low != self.nbytes:
+            raise NotSimulatedError("a copy of a strided numba.cuda.DeviceNDArray in a capture")
+        return self.ref.address
 
     def _require_like(self, host: np.ndarray) -> None:
         if host.shape != self.shape or host.dtype != self.dtype:
@@ -183,16 +259,6 @@ class DeviceNDArray(Partial):
 
     def __repr__(self) -> str:
         return f"<DeviceNDArray shape={self.shape} dtype={self.dtype} (simulated device)>"
-
-
-def _copy(name: str, call: str, stream, cost: float, effect: Callable[[], None]) -> None:
-    gpu = _gpu.current()
-    with _driver_call(call):
-        queue = _stream_of(stream)
-        if queue.capture is None:
-            gpu.copy(name, queue, cost, effect)
-        else:
-            gpu.submit(queue, Effect("memcpy", name, cost, effect))
 
 
 def device_array(shape, dtype=np.float64) -> DeviceNDArray:
@@ -258,7 +324,9 @@ class Stream(Partial):
 
 def external_stream(ptr: int) -> Stream:
     """A Numba stream over another library's stream handle."""
-    return Stream(int(ptr))
+    if not isinstance(ptr, int):
+        raise TypeError("ptr for external stream must be an int")
+    return Stream(ptr)
 
 
 def stream() -> Stream:
@@ -272,6 +340,49 @@ def stream() -> Stream:
 
 def default_stream() -> Stream:
     return Stream(LEGACY_HANDLE)
+
+
+class Event(Partial):
+    """A mark in a stream."""
+
+    _library = "numba.cuda.Event"
+
+    def __init__(self, timing: bool = True):
+        self._event = _gpu.current().create_event(timed=timing)
+
+    def record(self, stream=0) -> None:
+        with _driver_call("cuEventRecord"):
+            _gpu.current().record(self._event, _stream_of(stream))
+
+    def wait(self, stream=0) -> None:
+        """Later work in `stream` waits for this event."""
+        with _driver_call("cuStreamWaitEvent"):
+            _gpu.current().wait_event(_stream_of(stream), self._event)
+
+    def query(self) -> bool:
+        """Whether the event has been reached."""
+        with _driver_call("cuEventQuery"):
+            try:
+                _gpu.current().query_event(self._event)
+            except CUDARuntimeError as error:
+                if error.name != "cudaErrorNotReady":
+                    raise
+                return False
+        return True
+
+    def synchronize(self) -> None:
+        """The host waits until the event has been reached."""
+        with _driver_call("cuEventSynchronize"):
+            _gpu.current().wait_for(self._event)
+
+    def elapsed_time(self, evtend: Event) -> float:
+        """Milliseconds from this event to the other."""
+        with _driver_call("cuEventElapsedTime"):
+            return _gpu.current().elapsed_ms(self._event, evtend._event)
+
+
+def event(timing: bool = True) -> Event:
+    return Event(timing)
 
 
 def synchronize() -> None:
@@ -298,15 +409,21 @@ def is_available() -> bool:
 def _stream_of(stream):
     """The device's stream behind a Numba stream, or the legacy default stream behind 0 or None."""
     _require_stream(stream)
-    return _gpu.current().stream(stream.handle) if stream else _gpu.current().legacy
+    if not stream:
+        return _gpu.current().legacy
+    return _gpu.current().stream(stream.handle if isinstance(stream, Stream) else stream.__cuda_stream__()[1])
 
 
 def _require_stream(stream) -> None:
-    if stream and not isinstance(stream, Stream):
+    """Numba takes its own streams, and those and the graph builders of cuda.core."""
+    if stream and not isinstance(stream, Stream) and getattr(stream, "_library", "") not in CORE_STREAMS:
         raise TypeError(
-            f"Expected a Stream object or 0, got {type(stream).__name__} "
+            f"Expected a Stream object, ExperimentalStream, GraphBuilder, or 0, got {type(stream).__name__}\n"
             "(cuda.external_stream(s.ptr) makes a Numba stream over another library's)"
         )
+
+
+CORE_STREAMS = ("cuda.core.Stream", "cuda.core.graph.GraphBuilder")
 
 
 # -- kernels ----------------------------------------------------------------------------------------------------------
@@ -314,6 +431,8 @@ def _require_stream(stream) -> None:
 
 class Dispatcher:
     """A kernel: `kernel[grid, block, stream, shared](arguments)` launches it."""
+
+    _type_name = "CUDADispatcher"  # in the messages of cuda.core
 
     def __init__(self, function: Callable, signature: Signature | None):
         functools.update_wrapper(self, function)
@@ -325,7 +444,7 @@ class Dispatcher:
         try:
             return self._configured[launch]
         except (KeyError, TypeError):  # TypeError: an unhashable grid, such as a list, is configured anew each time
-            if not isinstance(launch, tuple) or not 2 <= len(launch) <= 4:
+            if not 2 <= len(launch) <= 4:
                 raise ValueError("must specify at least the griddim and blockdim") from None
         configured = _Configured(self, *launch)
         with contextlib.suppress(TypeError):
@@ -335,7 +454,9 @@ class Dispatcher:
         return configured
 
     def __call__(self, *args):
-        raise ValueError(f"Kernel {self.__name__} needs a launch configuration: kernel[grid, block](...)")
+        raise ValueError(
+            f"Kernel launch configuration was not specified. Use the syntax:\n\n{self.__name__}[blocks, threads](…)"
+        )
 
     def __repr__(self) -> str:
         return f"<CUDA kernel {self.__name__} (simulated device)>"
@@ -346,7 +467,7 @@ class _Configured:
 
     def __init__(self, kernel: Dispatcher, griddim, blockdim, stream=0, shared: int = 0):
         self.kernel = kernel
-        self.grid, self.block = _dim(griddim), _dim(blockdim)
+        self.grid, self.block = _dim(griddim), _dim(blockdim, "blockdim")
         _require_stream(stream)
         self._stream = stream
         self.shared = shared
@@ -373,23 +494,70 @@ class _Configured:
     def _prepare(self, gpu, args: tuple) -> list:
         """Makes the operation for these arguments; returns the host arrays to copy back, with their device copies."""
         kernel = self.kernel
-        _check_launch(self.grid, self.block)
+        for name, sizes in (("grid", self.grid), ("block", self.block)):
+            if min(sizes) < 1:
+                raise ValueError(f"LaunchConfig.{name} values must be >= 1 (got {sizes})")
         expected = kernel.py_func.__code__.co_argcount
-        if len(args) != expected:
+        stream = None
+        try:
+            stream = _stream_of(self._stream)
+            check_launch(self.grid, self.block)
+            if kernel.signature and len(args) < expected:  # Numba leaves it to the driver to miss them
+                raise CUDARuntimeError("cudaErrorInvalidValue")
+        except CUDARuntimeError as error:
+            if stream is not None and stream.capture is not None:
+                stream.capture.valid = False
+            raise CUDAError(error.name) from error
+        if kernel.signature:
+            args = args[:expected]
+        elif len(args) != expected:
             raise TypeError(f"kernel {kernel.__name__} takes {expected} arguments, {len(args)} given")
         if any(isinstance(a, np.ndarray) for a in args):
-            _refuse_in_capture(gpu, _stream_of(self._stream))
+            _refuse_in_capture(gpu, stream)
+            if self._stream:
+                raise RuntimeError("NumPy only supports stream=None.")
+        if self._stream and any(isinstance(a, _CupyArray) for a in args):
+            _follow_cupy(gpu, stream)
         arguments, self._extra_us, self._api, back = _prepare(gpu, args, kernel.signature)
-        self._op = KernelOp(kernel.py_func, self.grid, self.block, arguments)
+        self._op = KernelOp(kernel, self.grid, self.block, arguments, self.shared, args if kernel.signature else arguments)
         return back
+
+
+def kernel_operation(kernel: Dispatcher, griddim, blockdim, args, shared: int = 0) -> KernelOp:
+    """One launch of a kernel with a declared signature, as a graph node holds it."""
+    grid, block = _dim(griddim), _dim(blockdim)
+    check_launch(grid, block)
+    values = tuple(getattr(a, "value", a) for a in args)  # ctypes scalars
+    arguments, *_ = _prepare(_gpu.current(), values, kernel.signature)
+    return KernelOp(kernel, grid, block, arguments, shared, values)
+
+
+def _follow_cupy(gpu, stream) -> None:
+    """An array that CuPy hands over to a launch in `stream` is safe there: that stream waits for CuPy's current one.
+
+    Raises cudaErrorStreamCaptureIsolation where `stream` captures and the other does not.
+    """
+    current = get_current_stream()._stream
+    if current is stream:
+        return
+    if stream.capture is not None and current.capture is None:
+        stream.capture.require_valid()
+        stream.capture.valid = False
+        raise CUDARuntimeError("cudaErrorStreamCaptureIsolation")
+    if current.has_work(gpu.now_us):
+        handed_over = RecordOp()
+        gpu.submit(current, handed_over)
+        gpu.submit(stream, WaitOp(handed_over))
 
 
 def _refuse_in_capture(gpu, stream) -> None:
     """For a host array as an argument, which needs device memory: what Numba raises while a stream captures."""
-    try:
-        gpu.forbid_unsafe()
-    except CUDARuntimeError as error:
-        raise CUDAError(error.name) from error
+    if "Numba's memory pool" not in gpu.loaded:  # the first such argument sets it up
+        try:
+            gpu.forbid_unsafe()
+        except CUDARuntimeError as error:
+            raise CUDAError(error.name) from error
+        gpu.loaded.add("Numba's memory pool")
     if stream.capture is not None:
         raise RuntimeError(
             "_MemPool cannot perform memory operations on a capturing stream (consider using GraphMemoryResource)."
@@ -417,6 +585,8 @@ def _prepare(gpu, args: tuple, signature: Signature | None):
             device = to_device(arg)
             back.append((arg, device))
             arguments.append(device.ref)
+        elif kind is not None and (arg is None or isinstance(arg, str)):
+            raise TypeError(f"must be real number, not {type(arg).__name__}")
         elif isinstance(arg, int | float | bool | np.number | np.bool_):
             extra += costs.numba_scalar_us
             arguments.append(kind.dtype.type(arg) if kind is not None else arg)
@@ -427,15 +597,18 @@ def _prepare(gpu, args: tuple, signature: Signature | None):
     return tuple(arguments), extra, api, back
 
 
-def _dim(value) -> Dim:
-    values = (value,) if isinstance(value, int | np.integer) else tuple(value)
-    if not 1 <= len(values) <= 3 or not all(isinstance(v, int | np.integer) for v in values):
-        raise TypeError(f"a grid or block is an int or a tuple of up to three ints, not {value!r}")
+def _dim(value, name: str = "griddim") -> Dim:
+    """Three sizes. Raises ValueError and TypeError as Numba does, for more of them and for other things than integers."""
+    values = list(value) if isinstance(value, tuple | list) else [value]
+    if len(values) > 3:
+        raise ValueError(f"{name} must be a sequence of 1, 2 or 3 integers, got {values!r}")
+    if not all(isinstance(v, int | np.integer) for v in values):
+        raise TypeError(f"{name} must be a sequence of integers, got {values!r}")
     return (*(int(v) for v in values), *(1,) * (3 - len(values)))
 
 
-def _check_launch(grid: Dim, block: Dim) -> None:
-    """Raises what the driver gives for a configuration beyond the limits of compute capability 9.0."""
+def check_launch(grid: Dim, block: Dim) -> None:
+    """Raises cudaErrorInvalidValue for a configuration beyond the limits of compute capability 9.0."""
     threads = block[0] * block[1] * block[2]
     if (
         min(*grid, *block) < 1
@@ -443,7 +616,20 @@ def _check_launch(grid: Dim, block: Dim) -> None:
         or any(g > most for g, most in zip(grid, MAX_GRID, strict=True))
         or any(b > most for b, most in zip(block, MAX_BLOCK, strict=True))
     ):
-        raise CUDAError("cudaErrorInvalidValue")
+        raise CUDARuntimeError("cudaErrorInvalidValue")
+
+
+def declare_device(name: str, sig: Signature, link=None, use_cooperative: bool = False, abi: str = "numba") -> Callable:
+    """A device function of CUDA itself, for kernels to call: `cudaGraphSetConditional`, which sets a graph's condition."""
+    if name != "cudaGraphSetConditional" or abi != "c":
+        raise NotSimulatedError(f"numba.cuda.declare_device({name!r}, abi={abi!r})")
+
+    def set_conditional(handle: int, value: int) -> None:
+        condition = _gpu.current().conditions.get(int(handle))
+        if condition is not None:
+            condition.value = int(value) & 0xFFFFFFFF
+
+    return set_conditional
 
 
 def jit(func_or_sig=None, device: bool = False, **options):
@@ -464,6 +650,6 @@ def jit(func_or_sig=None, device: bool = False, **options):
 
 
 def __getattr__(name: str):
-    if name in ("shared", "syncthreads", "local", "managed_array", "pinned"):
+    if name in ("managed_array", "pinned"):
         raise NotSimulatedError(f"numba.cuda.{name}")
     raise not_simulated("numba.cuda", name)

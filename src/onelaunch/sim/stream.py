@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from .gpu import Gpu
     from .graph import Node
 
-LEGACY_HANDLE = 0  # cudaStreamLegacy as CuPy's null stream
+LEGACY_HANDLE = 0  # CuPy's null stream: cudaStreamLegacy
+LEGACY_HANDLES = (0, 1)
+PER_THREAD_HANDLE = 2  # cudaStreamPerThread
 
 
 class Op:
@@ -40,6 +42,15 @@ class Op:
         self.effect(gpu)
         return end
 
+    def start(self, gpu: Gpu, start: float, finish: Callable[[float], None], stream: int = 0) -> None:
+        """Begins beside other work; calls `finish` with the end when the device's time has come there."""
+
+        def end_here(end: float) -> None:
+            gpu.perform(self, start, end, stream)
+            finish(end)
+
+        gpu.at(start + self.duration_us(gpu), end_here)
+
 
 class Effect(Op):
     """Work with a fixed duration: a copy, a memset, an elementwise kernel."""
@@ -65,13 +76,28 @@ class RecordOp(Op):
 
     def __init__(self) -> None:
         self.time_us: float | None = None
+        self._waiting: list[Callable[[float], None]] = []
 
     def gap_us(self, gpu: Gpu) -> float:
         return gpu.costs.event_gap_us
 
     def run(self, gpu: Gpu, start: float) -> float:
-        self.time_us = start
+        self.reach(start)
         return start
+
+    def reach(self, us: float) -> None:
+        """The point has been reached, at `us`."""
+        self.time_us = us
+        for callback in self._waiting:
+            callback(us)
+        self._waiting.clear()
+
+    def when_reached(self, callback: Callable[[float], None]) -> None:
+        """Calls `callback` with the time, now or when it comes to that."""
+        if self.time_us is not None:
+            callback(self.time_us)
+        else:
+            self._waiting.append(callback)
 
 
 class WaitOp(Op):
@@ -94,9 +120,10 @@ class Stream:
     have run finished: together they are what the hardware's queue holds.
     """
 
-    def __init__(self, handle: int, *, blocking: bool = True):
+    def __init__(self, handle: int, *, blocking: bool = True, priority: int = 0):
         self.handle = handle
         self.blocking = blocking
+        self.priority = priority  # given back; the simulated device runs all streams alike
         self.pending: deque[tuple[float, Op]] = deque()  # (earliest start, operation)
         self.busy: Op | None = None
         self.ends: deque[float] = deque()
@@ -115,6 +142,7 @@ class Stream:
 class Event:
     """A CUDA event: the last record of it, on the device or in a capture."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, timed: bool = True) -> None:
+        self.timed = timed
         self.record: RecordOp | None = None
         self.captured: tuple[Capture, list[Node]] | None = None

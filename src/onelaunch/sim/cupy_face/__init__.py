@@ -5,23 +5,58 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import NotSimulatedError, not_simulated
+from ..errors import Partial as _Partial
 from . import cuda
-from .arrays import _launch, ndarray, ufunc
+from .arrays import _launch, matmul, ndarray, sort, ufunc
+from .arrays import fft as _fft
+from .arrays import random as _random
 from .cuda import MemoryPool as _MemoryPool
 
 UFUNCS = (
     "absolute", "add", "cos", "divide", "equal", "exp", "floor_divide", "log", "maximum", "minimum", "multiply", "negative",
     "power", "remainder", "sin", "sqrt", "square", "subtract", "tanh", "true_divide",
 )  # fmt: skip
-DTYPES = ("bool_", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint32", "uint64")
+DTYPES = (
+    "bool_",
+    "complex64",
+    "complex128",
+    "float16",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint32",
+    "uint64",
+)
 
 __all__ = [
     "arange", "array", "asarray", "asnumpy", "copyto", "cuda", "empty", "empty_like", "full", "full_like",
-    "get_default_memory_pool", "ndarray", "ones", "ones_like", "sum", "zeros", "zeros_like", *UFUNCS, *DTYPES,
+    "fft", "get_default_memory_pool", "matmul", "ndarray", "ones", "ones_like", "random", "sort", "sum", "zeros", "zeros_like",
+    *UFUNCS, *DTYPES,
 ]  # fmt: skip
 
 globals().update({name: ufunc(getattr(np, name)) for name in UFUNCS})
 globals().update({name: getattr(np, name) for name in DTYPES})
+
+
+class _Fft(_Partial):
+    """`cupy.fft`: the transform alone."""
+
+    _library = "cupy.fft"
+    fft = staticmethod(_fft)
+
+
+class _RandomModule(_Partial):
+    """`cupy.random`: uniform numbers alone."""
+
+    _library = "cupy.random"
+    random = staticmethod(_random)
+
+
+fft, random = _Fft(), _RandomModule()
 
 
 def empty(shape, dtype=float) -> ndarray:

@@ -7,9 +7,8 @@ import functools
 import numpy as np
 
 from .. import gpu as _gpu
-from ..errors import NotSimulatedError, Partial
-from ..kernel import ArrayRef
-from ..stream import Effect
+from ..errors import CUDARuntimeError, CURANDError, NotSimulatedError, Partial
+from ..kernel import ArrayRef, LibraryKernelOp
 from .cuda import MemoryPointer, get_current_stream
 
 
@@ -60,10 +59,16 @@ class ndarray(Partial):
 
     # -- to and from the host -----------------------------------------------------------------------------------------
 
-    def get(self, stream=None) -> np.ndarray:
-        """A copy on the host, after all earlier work of the stream."""
+    def get(self, stream=None, order: str = "C", out: np.ndarray | None = None, blocking: bool = True) -> np.ndarray:
+        """A copy on the host, after all earlier work of the stream. (It always waits, as with CuPy into pageable memory.)"""
+        if order != "C":
+            raise NotSimulatedError("cupy.ndarray.get(order=…)")
         gpu, stream = _gpu.current(), _copy_stream(stream, "D2H")
-        out, cost = np.empty(self.shape, self.dtype), gpu.costs.copy_to_host(self.nbytes)
+        if out is None:
+            out = np.empty(self.shape, self.dtype)
+        elif out.shape != self.shape or out.dtype != self.dtype:
+            raise ValueError(f"Shape mismatch. Expected shape: {self.shape}, actual shape: {out.shape}")
+        cost = gpu.costs.copy_to_host(self.nbytes)
         gpu.copy("copy to host", stream, cost, lambda: np.copyto(out, self.ref.on_device(gpu)))
         return out
 
@@ -118,7 +123,25 @@ class ndarray(Partial):
     def __setitem__(self, key, value) -> None:
         if isinstance(value, np.ndarray) and value.ndim:
             raise ValueError("non-scalar numpy.ndarray cannot be used for fill")  # as CuPy: `set` copies from the host
-        _elementwise("copy", _same, (value,), self[key], casting="unsafe", broadcast=True)
+        target = self[key]
+        if isinstance(value, ndarray) and value.dtype == target.dtype and value.shape == target.shape:
+            if value._view.flags.c_contiguous and target._view.flags.c_contiguous:
+                target._copy_from(value)
+                return
+        elif np.isscalar(value) and not value and target._view.flags.c_contiguous:
+            target._clear()
+            return
+        _elementwise("copy", _same, (value,), target, casting="unsafe", broadcast=True)
+
+    def _copy_from(self, other: ndarray) -> None:
+        """A copy of contiguous memory, for which CuPy launches no kernel."""
+        if self.nbytes:
+            gpu, stream = _gpu.current(), get_current_stream()._stream
+            gpu.memcpy_async(self.data.ptr, other.data.ptr, self.nbytes, _gpu.CopyKind.DEVICE_TO_DEVICE, stream)
+
+    def _clear(self) -> None:
+        """All bytes zero: a memset, as in CuPy."""
+        _gpu.current().memset_async(self.data.ptr, 0, self.nbytes, get_current_stream()._stream)
 
     def reshape(self, *shape) -> ndarray:
         view = self._view.reshape(*shape)
@@ -149,6 +172,9 @@ class ndarray(Partial):
 
     def min(self, axis=None) -> ndarray:
         return _reduction("min", np.min, self, axis)
+
+    def __matmul__(self, other):
+        return matmul(self, other)
 
     def __abs__(self):
         return _elementwise("absolute", np.absolute, (self,), None)
@@ -202,11 +228,16 @@ def _basic(key) -> bool:
 
 
 def _copy_stream(stream, direction: str):
-    """The stream that a synchronous copy goes through. Raises RuntimeError while it captures."""
-    stream = (stream or get_current_stream())._stream
-    if stream.capture is not None:
+    """The stream that a synchronous copy goes through. Raises RuntimeError while it captures.
+
+    CuPy copies to the host asynchronously and then synchronises, which is unsafe while another stream captures.
+    """
+    stream = get_current_stream() if stream is None else stream
+    if stream.is_capturing():
         raise RuntimeError(f"the current stream is capturing, so {direction} transfers are disallowed")
-    return stream
+    if direction == "D2H":
+        _gpu.current().forbid_unsafe()
+    return stream._stream
 
 
 def _elementwise(
@@ -233,10 +264,58 @@ def _elementwise(
 
 
 def _reduction(name: str, function, a: ndarray, axis) -> ndarray:
-    """Launches one kernel that reduces all of `a` to one element."""
+    """Reduces all of `a` to one element, with two kernels as on an H200: one for each part, one for the parts' results."""
     if axis is not None:
         raise NotSimulatedError(f"cupy.ndarray.{name}(axis=…)")
-    return _launch(name, function, (a,), ndarray((), _dtype_of(function, (a,))))
+    out = ndarray((), _dtype_of(function, (a,)))
+    parts = ndarray((), out.dtype)
+    _launch(f"{name}_parts", function, (a,), parts)
+    return _launch(name, _same, (parts,), out)
+
+
+def _in_steps(names: tuple[str, ...], function, a: ndarray, out: ndarray) -> ndarray:
+    """`function(a)` in as many kernels as a library needs for it; the last one does the work."""
+    for name in names[:-1]:
+        _launch(name, lambda _: 0, (a,), out)
+    return _launch(names[-1], function, (a,), out)
+
+
+def sort(a: ndarray) -> ndarray:
+    """A sorted copy along the last axis."""
+    return _in_steps(("sort_copy", "sort_histogram", "sort"), np.sort, a, ndarray(a.shape, a.dtype))
+
+
+def fft(a: ndarray) -> ndarray:
+    """The discrete Fourier transform along the last axis."""
+    dtype = np.result_type(a.dtype, np.complex64)
+    return _in_steps(("fft_copy", "fft"), lambda x: np.fft.fft(x).astype(dtype), a, ndarray(a.shape, dtype))
+
+
+def matmul(a: ndarray, b: ndarray) -> ndarray:
+    """The matrix product, by cuBLAS on a GPU: CuPy refuses it in a capture."""
+    _library_call("cuBLAS", CUDARuntimeError, "cudaErrorStreamCaptureUnsupported")
+    out = np.zeros(a.shape, a.dtype) @ np.zeros(b.shape, b.dtype)
+    return _launch("matmul", np.matmul, (a, b), ndarray(out.shape, out.dtype))
+
+
+def random(size=None) -> ndarray:
+    """Uniform numbers in [0, 1), by cuRAND on a GPU: CuPy refuses it in a capture. (Other numbers than cuRAND's.)"""
+    _library_call("cuRAND", CURANDError, "CURAND_STATUS_INITIALIZATION_FAILED")
+    host = np.random.default_rng().random(size)
+    return _launch("random", lambda: host, (), ndarray(np.shape(host), np.float64))
+
+
+def _library_call(library: str, error: type[Exception], name: str) -> None:
+    """Before a call of another NVIDIA library: the first sets it up, which is unsafe in a capture; CuPy refuses later ones."""
+    gpu = _gpu.current()
+    if library not in gpu.loaded:
+        try:
+            gpu.forbid_unsafe()
+        except CUDARuntimeError:
+            raise error(name) from None
+        gpu.loaded.add(library)
+    if get_current_stream()._stream.capture is not None:
+        raise NotImplementedError(f"calling {library} API during stream capture is currently unsupported")
 
 
 def _same(x):
@@ -261,7 +340,7 @@ def _launch(name: str, function, inputs: tuple, out: ndarray) -> ndarray:
 
     gpu.charge_launch("ufunc", stream)
     body_us = gpu.costs.elementwise_body(moved)
-    gpu.submit(stream, Effect("kernel", f"cupy_{name}", gpu.costs.kernel_us(body_us), effect, gpu.costs.stream_gap_us))
+    gpu.submit(stream, LibraryKernelOp(f"cupy_{name}", out.size, body_us, effect))
     return out
 
 
