@@ -20,7 +20,7 @@ Without an NVIDIA GPU the course runs on a simulated one. Of each library it off
 own names; anything else raises `NotSimulatedError`, which names the call and points here. On a live GPU all of each library is
 there. This page is generated from the code by `tools/list_simulated.py`.
 
-What it does is held against an NVIDIA H200: `tests/conformance` has more than a thousand cases and 50,000 random programs that
+What it does is held against an NVIDIA H200: `tests/conformance` has more than a thousand cases and 60,000 random programs that
 ran there (driver, versions and date are in the transcripts); the simulated device must do the same.
 
 Known differences from a GPU:
@@ -79,7 +79,8 @@ def _members(value: object) -> list[str]:
     if not ours or inspect.isfunction(value):
         return []
     owner = value if inspect.isclass(value) else type(value)
-    names = {n for n in dir(owner) if not n.startswith("_") and n not in dir(Exception)}
+    inherited = {n for base in owner.__mro__ if not base.__module__.startswith("onelaunch.") for n in vars(base)}
+    names = {n for n in dir(owner) if not n.startswith("_") and n not in inherited}
     names |= set(getattr(owner, "__slots__", ()))
     return sorted(names - {"ref", "on_device", "set", "reset"} if not inspect.isclass(value) else names - {"ref", "on_device"})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Iterable
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -37,11 +36,13 @@ _ids = itertools.count(1)
 class Capture:
     """One capture: the stream that began it, the streams that joined it through events, and the graph so far."""
 
-    def __init__(self, origin: Stream, mode: Mode, graph: Graph | None = None, dependencies: Iterable[Node] = ()):
+    def __init__(
+        self, origin: Stream, mode: Mode, thread: object, graph: Graph | None = None, dependencies: Iterable[Node] = ()
+    ):
         self.id = next(_ids)
         self.origin = origin
         self.mode = mode
-        self.thread = threading.get_ident()
+        self.thread = thread
         self.graph = Graph() if graph is None else graph
         self.streams = [origin]
         self.added: list[Node] = []

@@ -44,6 +44,8 @@ class ThreadState(threading.local):
     """What each host thread has of its own."""
 
     def __init__(self) -> None:
+        self.token = object()  # the thread itself: Python gives its number to another thread later
+        self.default: Stream | None = None  # its own default stream (cudaStreamPerThread)
         self.mode = Mode.GLOBAL  # how its unsafe calls look upon captures
         self.last_error = ""  # the name of the last error that a runtime call returned
         self.streams: list = []  # CuPy's current streams, the innermost last
@@ -61,14 +63,13 @@ class Engine:
         self.costs = costs or Costs.load()
         self.now_us = 0.0
         self.memory = Memory()
-        self.pool = Pool(self.memory)
+        self.pool = Pool(self.memory, self.wait_for_device)
         self.legacy = Stream(LEGACY_HANDLE)
         self.streams: dict[int, Stream] = {LEGACY_HANDLE: self.legacy}
         self.trace: Trace | None = None
         self.fault: str | None = None  # the name of the error that killed the context
         self.captures: list[Capture] = []
         self.thread = ThreadState()
-        self._thread_streams: dict[int, Stream] = {}
         self._handles = itertools.count(0x55_0000_1000, 0x10)
         self._active: dict[int, Stream] = {}  # streams with work queued or running
         self._coming: list[tuple[float, int, Callable[[float], None]]] = []  # a heap: what ends when
@@ -78,7 +79,7 @@ class Engine:
         self._waited_us: float | None = 0.0  # the host's last wait, until the next launch
         self._last_was_graph = False
         self._created = 0
-        self._in_host_function = False
+        self.in_host_function = False
         self.conditions: dict[int, Condition] = {}  # of the graph whose kernel is running
 
     # -- the host's clock ---------------------------------------------------------------------------------------------
@@ -123,14 +124,15 @@ class Engine:
         return stream
 
     def destroy_stream(self, stream: Stream) -> None:
-        """What is queued still runs. A capture that began here is lost; one that the stream only joined goes on."""
+        """What is queued still runs, and nobody waits for it. A capture that began here is lost; one that the stream only
+        joined goes on."""
         capture = stream.capture
         if capture is not None and capture.origin is stream:
             self.abandon(capture)
         elif capture is not None:
             capture.streams.remove(stream)
-        self.drain(stream)
-        self.streams.pop(stream.handle, None)
+        stream.closed = True
+        self._settle(stream)
 
     def stream(self, handle: int) -> Stream:
         """The stream behind a handle. Raises cudaErrorInvalidResourceHandle for one that does not exist."""
@@ -139,18 +141,17 @@ class Engine:
             return self.legacy
         if handle == PER_THREAD_HANDLE:
             return self._per_thread()
-        try:
-            return self.streams[handle]
-        except KeyError:
-            raise CUDARuntimeError("cudaErrorInvalidResourceHandle") from None
+        stream = self.streams.get(handle)
+        if stream is None or stream.closed:
+            raise CUDARuntimeError("cudaErrorInvalidResourceHandle")
+        return stream
 
     def _per_thread(self) -> Stream:
         """This thread's own default stream, a blocking one."""
-        thread = threading.get_ident()
-        if thread not in self._thread_streams:
-            stream = self._thread_streams[thread] = Stream(next(self._handles))
-            self.streams[stream.handle] = stream
-        return self._thread_streams[thread]
+        if self.thread.default is None:
+            self.thread.default = Stream(next(self._handles))
+            self.streams[self.thread.default.handle] = self.thread.default
+        return self.thread.default
 
     def submit(self, stream: Stream, op: Op, ready_us: float | None = None) -> None:
         """Queues `op` (or records it as a node, in a capture); it starts at `ready_us` at the earliest.
@@ -213,7 +214,7 @@ class Engine:
             try:
                 op.effect(self)
             except Exception as error:
-                self._went_wrong(error, op)
+                self.went_wrong(error, op)
         if self.trace is not None:
             self.trace.on_device(op, start, end, stream)
 
@@ -266,6 +267,8 @@ class Engine:
     def _settle(self, stream: Stream) -> None:
         if not stream.pending and stream.busy is None:
             self._active.pop(stream.handle, None)
+            if stream.closed:
+                self.streams.pop(stream.handle, None)
 
     def run_until(self, us: float) -> None:
         """Lets the device's time come to `us`."""
@@ -275,7 +278,8 @@ class Engine:
     def drain(self, stream: Stream) -> float:
         """Runs `stream` dry; returns when its last operation ends."""
         while stream.pending or stream.busy is not None:
-            if len(self._active) == 1 and not self._coming and self.trace is None and self.fault is None:
+            alone = len(self._active) == 1 and not self._coming and stream.busy is None
+            if alone and self.trace is None and self.fault is None:
                 self._run_alone(stream)
             elif not self._step():
                 raise RuntimeError(f"{stream!r} waits for something that will never happen")  # a fault of the simulator
@@ -296,17 +300,17 @@ class Engine:
                     free_at = op.run(self, start)
                 except Exception as error:
                     free_at = start
-                    self._went_wrong(error, op)
+                    self.went_wrong(error, op)
                 if op.occupies_queue:
                     ends.append(free_at)
         finally:
             stream.free_at = free_at
             self._settle(stream)
 
-    def _went_wrong(self, error: Exception, op: Op) -> None:
+    def went_wrong(self, error: Exception, op: Op) -> None:
         """A CUDA error kills the context: nothing runs any more. A Python error in a kernel is the host's to hear of, once."""
         if not isinstance(error, CUDARuntimeError):
-            note = "a GPU would not have got this far: Numba refuses such a kernel when it compiles it, at the launch"
+            note = "a GPU raises nothing here: Numba refuses at the launch what it cannot compile, and arithmetic goes on"
             error.add_note(f"raised by the kernel {op.name!r} on the simulated device; {note}")
             self._error = self._error or error
             return
@@ -339,7 +343,13 @@ class Engine:
         self.wait_until(max((self.drain(s) for s in targets), default=0.0))
         for stream in targets:
             stream.ends.clear()
+        if not streams:
+            self.memory.trim_async()
         self.raise_fault()
+
+    def wait_for_device(self) -> None:
+        """The host waits until nothing runs any more; raises nothing (what a free does before it frees)."""
+        self.wait_until(max(map(self.drain, list(self.streams.values()))))
 
     def wait_until(self, us: float) -> None:
         """The host's clock goes to `us`, and through the return from the wait."""
@@ -356,7 +366,7 @@ class Engine:
     def raise_fault(self) -> None:
         """Raises the error that killed the context, if one did, again at every call, as on the device; else what a kernel
         raised, once. Inside a host function, cudaErrorNotPermitted."""
-        if self._in_host_function:
+        if self.in_host_function:
             raise CUDARuntimeError("cudaErrorNotPermitted")
         if self.fault is not None:
             raise CUDARuntimeError(self.fault)

@@ -80,6 +80,16 @@ DRIVER_SENTENCES: dict[str, str] = {
         "leaves the process in an inconsistent state and any further CUDA work will return the same error. To continue "
         "using CUDA, the process must be terminated and relaunched."
     ),
+    "cudaErrorMisalignedAddress": (
+        "While executing a kernel, the device encountered a load or store instruction on a memory address which is not "
+        "aligned. This leaves the process in an inconsistent state and any further CUDA work will return the same error. "
+        "To continue using CUDA, the process must be terminated and relaunched."
+    ),
+    "cudaErrorDevicesUnavailable": (
+        "This indicates that requested CUDA device is unavailable at the current time. Devices are often unavailable due "
+        "to use of CU_COMPUTEMODE_EXCLUSIVE_PROCESS or CU_COMPUTEMODE_PROHIBITED."
+    ),
+    "cudaErrorOperatingSystem": "This indicates that an OS call failed.",
     "cudaErrorLaunchFailure": (
         "An exception occurred on the device while executing a kernel. Common causes include dereferencing an invalid "
         "device pointer and accessing out of bounds shared memory. Less common cases can be system specific - more "
@@ -151,6 +161,7 @@ class OutOfMemoryError(MemoryError):
 
 # The driver's own name, where it is not the runtime's spelled in the driver's way.
 _DRIVER_NAMES = {
+    "DevicesUnavailable": "DEVICE_UNAVAILABLE",
     "MemoryAllocation": "OUT_OF_MEMORY",
     "InvalidConfiguration": "INVALID_VALUE",
     "InvalidDeviceFunction": "INVALID_HANDLE",

@@ -6,7 +6,6 @@ library raises or returns.
 
 from __future__ import annotations
 
-import threading
 import traceback
 from collections.abc import Callable, Iterable
 from enum import IntEnum
@@ -199,7 +198,7 @@ class Gpu(Engine):
         if any(node.graph is not graph for node in behind):
             raise CUDARuntimeError("cudaErrorInvalidValue")
         self.charge(self.costs.begin_capture_us, "begin capture")
-        self.captures.append(Capture(stream, mode, graph, behind))
+        self.captures.append(Capture(stream, mode, self.thread.token, graph, behind))
 
     def end_capture(self, stream: Stream) -> Graph:
         """The captured graph. Raises cudaErrorIllegalState where nothing is captured, or why the capture failed."""
@@ -221,7 +220,7 @@ class Gpu(Engine):
         if capture.origin is not stream:
             capture.valid = False
             raise CUDARuntimeError("cudaErrorStreamCaptureUnmatched")
-        if capture.mode is not Mode.RELAXED and capture.thread != threading.get_ident():
+        if capture.mode is not Mode.RELAXED and capture.thread is not self.thread.token:
             self.abandon(capture)
             raise CUDARuntimeError("cudaErrorStreamCaptureWrongThread")
         self.captures.remove(capture)
@@ -239,6 +238,8 @@ class Gpu(Engine):
         if stream.capture is None:
             raise CUDARuntimeError("cudaErrorIllegalState")
         stream.capture.require_valid()
+        if any(node.graph is not stream.capture.graph for node in nodes):
+            raise CUDARuntimeError("cudaErrorInvalidValue")
         if replace:
             stream.capture.give_up(set(stream.capture_tail) - set(nodes))
         stream.capture_tail = list(dict.fromkeys(nodes if replace else [*stream.capture_tail, *nodes]))
@@ -248,15 +249,6 @@ class Gpu(Engine):
         capture.leave()
         if capture in self.captures:
             self.captures.remove(capture)
-
-    @property
-    def thread_mode(self) -> Mode:
-        """How this thread's unsafe calls look upon captures (cudaThreadExchangeStreamCaptureMode)."""
-        return self.thread.mode
-
-    @thread_mode.setter
-    def thread_mode(self, mode: Mode) -> None:
-        self.thread.mode = mode
 
     def forbid_in_capture(self, *streams: Stream) -> None:
         """For a call that waits: illegal on a capturing stream, or on the whole device while any stream captures."""
@@ -274,12 +266,12 @@ class Gpu(Engine):
     def forbid_unsafe(self) -> None:
         """For a call that may synchronise under the hood (cudaMalloc): illegal while this thread captures in a mode that is not
         relaxed, or another thread in the global one, unless the thread's own mode says otherwise."""
-        mine, mode = threading.get_ident(), self.thread_mode
+        mine, mode = self.thread.token, self.thread.mode
         self._invalidate(
             [
                 c for c in self.captures
                 if c.mode is not Mode.RELAXED and mode is not Mode.RELAXED
-                and (c.thread == mine or (c.mode is Mode.GLOBAL and mode is Mode.GLOBAL))
+                and (c.thread is mine or (c.mode is Mode.GLOBAL and mode is Mode.GLOBAL))
             ]
         )  # fmt: skip
 
@@ -376,13 +368,13 @@ class Gpu(Engine):
 
     def call_host(self, function: Callable[[], object]) -> None:
         """Calls a host function, from which no CUDA call is permitted. What it raises is printed: nobody would catch it."""
-        self._in_host_function = True
+        self.in_host_function = True
         try:
             function()
         except Exception:
             traceback.print_exc()
         finally:
-            self._in_host_function = False
+            self.in_host_function = False
 
     # -- memory -------------------------------------------------------------------------------------------------------
 
@@ -391,14 +383,23 @@ class Gpu(Engine):
         self.raise_fault()
         self.forbid_unsafe()
         self.charge(self.costs.cuda_malloc_us)
-        return self.memory.allocate(nbytes)
+        return self._with_room(lambda: self.memory.allocate(nbytes))
+
+    def _with_room(self, allocate: Callable[[], int]) -> int:
+        """Tries again with what `cudaFreeAsync` has left, if the device is full."""
+        try:
+            return allocate()
+        except CUDARuntimeError:
+            self.wait_for_device()
+            self.memory.trim_async()
+            return allocate()
 
     def free(self, address: int) -> None:
         """cudaFree, which waits for the whole device; of 0 it does nothing."""
         self.raise_fault()
         self.forbid_unsafe()
         if address:
-            self.wait_until(max(map(self.drain, list(self.streams.values()))))
+            self.wait_for_device()
             self.raise_fault()
             self.memory.free(address)
 
@@ -417,7 +418,7 @@ class Gpu(Engine):
             address = self.memory.reserve(nbytes)
             stream.capture.add(stream, AllocOp(address, nbytes))
             return address
-        return self.memory.allocate_async(nbytes, stream.handle)
+        return self._with_room(lambda: self.memory.allocate_async(nbytes, stream.handle))
 
     def free_async(self, address: int, stream: Stream) -> None:
         """cudaFreeAsync; in a capture a node, and only for memory that a graph allocates."""
@@ -431,16 +432,34 @@ class Gpu(Engine):
         self.charge_call("cudaFreeAsync")
         if stream.capture is not None:
             stream.capture.require_valid()
-            self.check_graph_memory(address)
+            self.memory.require_freeable(address)
         else:
             self.memory.release_async(address, stream.handle)
         self.submit(stream, FreeOp(address))
+        if stream.capture is not None:
+            self.memory.graph_frees.add(address)
 
-    def check_graph_memory(self, address: int) -> None:
-        """For a new free node: raises cudaErrorInvalidValue for what no allocation node has, or a free node already."""
-        if not self.memory.is_reserved(address) or address in self.memory.graph_frees:
-            raise CUDARuntimeError("cudaErrorInvalidValue")
+    def add_free(self, graph: Graph, behind: Iterable[Node], address: int) -> Node:
+        """A free node. Raises cudaErrorInvalidValue for what no allocation node has, or a free node already."""
+        self.memory.require_freeable(address)
+        node = graph.add(FreeOp(address), behind)
         self.memory.graph_frees.add(address)
+        return node
+
+    def destroy_graph(self, graph: Graph) -> None:
+        """The definition is gone; what was instantiated from it stays."""
+        for node in list(graph.everything()):
+            if isinstance(node.op, FreeOp):
+                self.memory.graph_frees.discard(node.op.address)
+            self.forget(node)
+        self.forget(graph)
+
+    def destroy_node(self, node: Node) -> None:
+        """Raises cudaErrorInvalidValue while a capture is about to add behind it."""
+        if any(node in s.capture_tail for c in self.captures for s in c.streams):
+            raise CUDARuntimeError("cudaErrorInvalidValue")
+        node.graph.destroy_node(node)
+        self.forget(node)
 
     def destroy_executable(self, executable: GraphExec) -> None:
         self.raise_fault()
@@ -460,16 +479,17 @@ class Gpu(Engine):
         return self.memory.pin(nbytes)
 
     def register_host(self, buffer) -> int:
-        """Page-locks a ctypes array, and keeps it; returns its address."""
+        """Page-locks a ctypes array, for as long as it lives; returns its address."""
         self.raise_fault()
         self.forbid_unsafe()
         self.charge(self.costs.cuda_malloc_us)
-        return self.memory.register(buffer)
+        return self.memory.register(buffer, keep=False)
 
     def free_host(self, address: int) -> None:
-        """cudaFreeHost; of 0 it does nothing."""
+        """cudaFreeHost, which waits for the whole device; of 0 it does nothing."""
         self.forbid_unsafe()
         if address:
+            self.wait_for_device()
             self.memory.unpin(address)
 
     def allocate(self, nbytes: int, stream: Stream):
@@ -500,7 +520,10 @@ class Gpu(Engine):
     def memcpy(self, target: int, source: int, nbytes: int, kind: CopyKind) -> None:
         """cudaMemcpy: in the legacy stream, and the host waits. Raises cudaErrorInvalidValue for addresses of another kind."""
         self.check_copy(target, source, nbytes, kind)
-        self._forbid_legacy_in_capture()
+        self.forbid_implicit()
+        if self.memory.is_device(target) and self.memory.is_device(source):  # which the host does not wait for
+            self.memcpy_async(target, source, nbytes, kind, self.legacy)
+            return
         self.copy(
             "memcpy", self.legacy, self._copy_host_us(target, source, nbytes), CopyOp(target, source, nbytes).at_once(self)
         )
@@ -509,11 +532,11 @@ class Gpu(Engine):
         """cudaMemcpyAsync. From pageable memory the source is read at once, to pageable memory the host waits (CUDA Runtime
         API, API synchronization behavior); in a capture a node."""
         self.check_copy(target, source, nbytes, kind)
-        op = CopyOp(target, source, nbytes)
+        op = self.copy_op(target, source, nbytes)
         to_device, from_device = op.sides
         if stream.capture is not None or (to_device and from_device) or not nbytes:
             self._charge_copy(stream, op)
-        elif from_device and not self.memory.is_pinned(target):
+        elif (not to_device and not from_device) or (from_device and not self.memory.is_pinned(target)):
             self.copy("memcpy", stream, self.costs.copy_to_host(nbytes), op.at_once(self))
         elif to_device and not self.memory.is_pinned(source):
             data = bytes(self.memory.at(source, nbytes))
@@ -522,6 +545,10 @@ class Gpu(Engine):
         else:
             self._charge_copy(stream, op)
 
+    def copy_op(self, target: int, source: int, nbytes: int) -> CopyOp:
+        """A copy that remembers which of its sides is page-locked now."""
+        return CopyOp(target, source, nbytes, pinned=tuple(a for a in (target, source) if self.memory.is_pinned(a)))
+
     def _charge_copy(self, stream: Stream, op: CopyOp) -> None:
         self.charge_call("cudaMemcpyAsync within" if all(op.sides) else "cudaMemcpyAsync pinned")
         if op.nbytes:
@@ -529,7 +556,7 @@ class Gpu(Engine):
 
     def memset(self, address: int, value: int, nbytes: int) -> None:
         """cudaMemset: in the legacy stream, without waiting."""
-        self._forbid_legacy_in_capture()
+        self.forbid_implicit()
         self.memset_async(address, value, nbytes, self.legacy)
 
     def memset_2d(self, address: int, pitch: int, value: int, width: int, height: int, stream: Stream) -> None:
@@ -538,19 +565,15 @@ class Gpu(Engine):
             raise CUDARuntimeError("cudaErrorInvalidValue")
         self.charge_call("cudaMemsetAsync")
         if width and height:
-            self.check_device(address, pitch * (height - 1) + width)
+            self.check_known(address, pitch * (height - 1) + width)
             self.submit(stream, MemsetOp(address, value, 1, width, height, pitch))
 
     def memset_async(self, address: int, value: int, nbytes: int, stream: Stream) -> None:
         """cudaMemsetAsync; in a capture a node."""
         self.charge_call("cudaMemsetAsync")
         if nbytes:
-            self.check_device(address, nbytes)
+            self.check_known(address, nbytes)
             self.submit(stream, MemsetOp(address, value, 1, nbytes))
-
-    def _forbid_legacy_in_capture(self) -> None:
-        """For a synchronous call in the legacy stream."""
-        self.forbid_implicit()
 
     def _copy_host_us(self, target: int, source: int, nbytes: int) -> float:
         if self.memory.is_device(source):
@@ -569,12 +592,12 @@ class Gpu(Engine):
         if sides != wanted or not target or not source:
             raise CUDARuntimeError("cudaErrorInvalidValue")
         for address, on_device in zip((target, source), sides, strict=True):
-            if on_device:
-                self.check_device(address, nbytes)
+            if on_device or self.memory.is_pinned(address):
+                self.check_known(address, nbytes)
 
-    def check_device(self, address: int, nbytes: int) -> None:
-        """Raises cudaErrorInvalidValue unless the runtime knows all these bytes as one allocation."""
-        if not self.memory.is_allocated(address, nbytes):
+    def check_known(self, address: int, nbytes: int) -> None:
+        """Raises cudaErrorInvalidValue unless the runtime knows all these bytes as one allocation, of the device or pinned."""
+        if not (self.memory.is_allocated(address, nbytes) or self.memory.is_pinned(address, nbytes)):
             raise CUDARuntimeError("cudaErrorInvalidValue")
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .errors import CUDARuntimeError
 from .kernel import KernelOp
@@ -257,20 +257,18 @@ class Plan:
         if self.is_chain:
             gap, begin, end = gpu.node_gap_us, start, start
             for op in self.ops:
-                end = op.run(gpu, begin)
+                try:
+                    end = op.run(gpu, begin)
+                except Exception as error:
+                    end = begin
+                    gpu.went_wrong(error, op)
+                    if gpu.fault is not None:
+                        return end
                 begin = end + gap
             return end
-        coming: list[tuple[float, int, Callable[[float], None]]] = []
-        order, ends = itertools.count(), []
-
-        def at(us: float, callback: Callable[[float], None]) -> None:
-            heapq.heappush(coming, (us, next(order), callback))
-
-        self._schedule(gpu, start, root_us, at, lambda op, us, finish: at(op.run(gpu, us), finish), ends.append)
-        while coming:
-            us, _, callback = heapq.heappop(coming)
-            callback(us)
-        return ends[0]
+        alone, ends = _Alone(gpu), []
+        self.begin(alone, start, ends.append, root_us)
+        return alone.run(ends, start)
 
     def begin(self, gpu: Gpu, start: float, done: Callable[[float], None], root_us: float = 0.0) -> None:
         """The same beside other work: each operation does its work when the device's time has come to its end."""
@@ -328,6 +326,29 @@ class Plan:
                 at(start + k * root_us, lambda us, i=i: begin_node(i, us))
             else:
                 begin_node(i, start)
+
+
+class _Alone:
+    """The device for one replay with nothing beside it: a clock of its own, all else the device's."""
+
+    def __init__(self, gpu: Gpu):
+        self._gpu = gpu
+        self._coming: list[tuple[float, int, Callable[[float], None]]] = []
+        self._order = itertools.count()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._gpu, name)
+
+    def at(self, us: float, callback: Callable[[float], None]) -> None:
+        heapq.heappush(self._coming, (us, next(self._order), callback))
+
+    def run(self, ends: list[float], start: float) -> float:
+        """Until `ends` has the end, or the context dies; returns when that was."""
+        us = start
+        while self._coming and not ends and self._gpu.fault is None:
+            us, _, callback = heapq.heappop(self._coming)
+            callback(us)
+        return ends[0] if ends else us
 
 
 class InstantiateResult(IntEnum):
@@ -433,7 +454,10 @@ class GraphExec:
         if difference(twin.op, op) is not None:
             inner = isinstance(twin.op, ChildOp) and isinstance(op, ChildOp)
             raise CUDARuntimeError("cudaErrorGraphExecUpdateFailure" if inner else "cudaErrorInvalidValue")
-        twin.op = _copied(op)
+        if isinstance(op, ChildOp):  # in place, so that the nodes inside stay known
+            _take_over(twin.op.graph, op.graph, {})
+        else:
+            twin.op = _copied(op)
         self._replay = None
 
     def set_enabled(self, node: Node, enabled: bool) -> None:
@@ -460,10 +484,12 @@ class GraphExec:
         return result, node
 
     def on_launch(self, gpu: Gpu) -> None:
-        """What a launch settles: events, conditions, and memory that is still allocated (cudaErrorInvalidValue)."""
+        """What a launch settles: events, and memory. Raises cudaErrorInvalidValue for memory that is still allocated, and
+        cudaErrorMemoryAllocation where there is no room for it."""
         held = gpu.memory.graph_memory
         if not self.auto_free and not held.isdisjoint(self.replay.allocated):
             raise CUDARuntimeError("cudaErrorInvalidValue")
+        gpu.memory.require_room(self.replay.allocated)
         held.update(self.replay.allocated)
         held.difference_update(self.replay.freed)
         for settle in self.replay.settles:
@@ -480,8 +506,9 @@ class Replay(Op):
         every = list(executable.graph.everything())
         self.allocated = {n.op.address for n in every if isinstance(n.op, AllocOp)}
         self.freed = {n.op.address for n in every if isinstance(n.op, FreeOp)}
-        conditionals = [n.op.condition for n in every if isinstance(n.op, ConditionalOp)]
-        self.settles = [n.op for n in every if isinstance(n.op, RecordNodeOp | WaitNodeOp)] + list(dict.fromkeys(conditionals))
+        self.conditions = list(dict.fromkeys(n.op.condition for n in every if isinstance(n.op, ConditionalOp)))
+        # A wait means the event as it was before this replay: the waits are settled before the records.
+        self.settles = [n.op for kind in (WaitNodeOp, RecordNodeOp) for n in every if isinstance(n.op, kind)]
 
     def gap_us(self, gpu: Gpu) -> float:
         return gpu.costs.graph_gap_us
@@ -492,16 +519,21 @@ class Replay(Op):
         issued = sum(costs.node_host.get(kind, 0.0) * count for kind, count in plan.kinds.items())
         return costs.root_us * (len(plan.roots) - 1) + issued
 
+    def _take_turn(self) -> None:
+        self.executable.queue.popleft()
+        for condition in self.conditions:
+            condition.begin_replay()
+
     def run(self, gpu: Gpu, start: float) -> float:
         executable = self.executable
-        executable.queue.popleft()
+        self._take_turn()
         executable.free_at = self.plan.run(gpu, start, gpu.costs.root_us)
         return executable.free_at
 
     def start(self, gpu: Gpu, start: float, finish: Callable[[float], None], stream: int = 0) -> None:
         executable = self.executable
         executable.running = True
-        executable.queue.popleft()
+        self._take_turn()
 
         def done(end: float) -> None:
             executable.running, executable.free_at = False, end

@@ -55,7 +55,7 @@ class Thread:
 
     def begin_block(self, dynamic: int) -> None:
         """A block starts: its shared memory is new, `dynamic` bytes of it without a declared size."""
-        self.shared: list[np.ndarray] = []
+        self.shared: dict[object, np.ndarray] = {}
         self.dynamic = np.full(dynamic, POISON, np.uint8)
         self.wait_for_block: Callable[[], None] | None = None  # what syncthreads does here
 
@@ -63,16 +63,15 @@ class Thread:
         """A thread starts."""
         self.thread_idx.set(index)
         self.slept_us = 0.0
-        self.declared = 0  # shared arrays that this thread has declared
 
-    def shared_array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """The block's shared array of this declaration: every thread's nth declaration is the same array."""
+    def shared_array(self, place: object, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """The block's shared array of the declaration at `place` in the code."""
         if shape == (0,):
             return self.dynamic[: self.dynamic.size // dtype.itemsize * dtype.itemsize].view(dtype)
-        if self.declared == len(self.shared):
-            self.shared.append(np.full(int(np.prod(shape)) * dtype.itemsize, POISON, np.uint8).view(dtype).reshape(shape))
-        self.declared += 1
-        return self.shared[self.declared - 1]
+        if place not in self.shared:
+            raw = np.full(int(np.prod(shape)) * dtype.itemsize, POISON, np.uint8)
+            self.shared[place] = raw.view(dtype).reshape(shape)
+        return self.shared[place]
 
 
 thread = Thread()
@@ -108,6 +107,8 @@ class DevicePointer:
     def __init__(self, gpu: Gpu, address: int, dtype: np.dtype):
         self._memory, self._address, self._dtype = gpu.memory, address, dtype
 
+    address = property(lambda self: self._address)
+
     def _at(self, i: int) -> np.ndarray:
         size = self._dtype.itemsize
         address = self._address + int(i) * size
@@ -137,15 +138,20 @@ class _RehearsedPointer(DevicePointer):
 
 
 def mentions(function: Callable, name: str, seen: frozenset = frozenset()) -> bool:
-    """Whether a kernel, or a device function that it calls, uses `name` (nanosleep, syncthreads)."""
+    """Whether a kernel, or a device function that it calls, uses `name` of numba.cuda, whatever it calls it."""
     code = function.__code__
     if name in code.co_names:
         return True
     known = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
-    called = [known.get(n) for n in code.co_names + code.co_freevars]
-    return any(
-        inspect.isfunction(f) and f.__code__ not in seen and mentions(f, name, seen | {code, f.__code__}) for f in called
-    )
+    used = [known.get(n) for n in code.co_names + code.co_freevars]
+    used += [getattr(m, n, None) for m in used if inspect.ismodule(m) for n in code.co_names]
+    for value in filter(inspect.isfunction, used):
+        if value.__module__.startswith(__package__):
+            if value.__name__ == name:
+                return True
+        elif value.__code__ not in seen and mentions(value, name, seen | {code, value.__code__}):
+            return True
+    return False
 
 
 def waves(grid: Dim, block: Dim) -> int:
@@ -171,7 +177,7 @@ class KernelOp(Op):
         self.shared, self.values = shared, values  # bytes of dynamic shared memory; the arguments as they were given
         self.name = function.__name__
         self.cooperative = False
-        self._single = grid == block == (1, 1, 1)
+        self._single = grid == block == (1, 1, 1) and not mentions(function, "shared")
         self._sleeps = mentions(function, "nanosleep")
         self._waits = mentions(function, "syncthreads")
         self._waves = waves(grid, block)
@@ -261,7 +267,6 @@ class _Worker:
 
     def __init__(self, function: Callable, views: tuple, index: Dim):
         self.index, self.done, self.slept_us = index, False, 0.0
-        self._declared = 0
         self._error: BaseException | None = None
         self._abandoned = False
         self._go, self._back = threading.Semaphore(0), threading.Semaphore(0)
@@ -280,7 +285,7 @@ class _Worker:
         self._leave(done=True)
 
     def _leave(self, done: bool) -> None:
-        self.slept_us, self._declared, self.done = thread.slept_us, thread.declared, done
+        self.slept_us, self.done = thread.slept_us, done
         self._back.release()
 
     def _wait(self) -> None:
@@ -293,7 +298,7 @@ class _Worker:
     def resume(self) -> None:
         """Runs the thread up to its next barrier, or to its end. Raises what it raises."""
         thread.thread_idx.set(self.index)
-        thread.slept_us, thread.declared, thread.wait_for_block = self.slept_us, self._declared, self._wait
+        thread.slept_us, thread.wait_for_block = self.slept_us, self._wait
         self._go.release()
         self._back.acquire()
         if self._error is not None:
@@ -319,10 +324,10 @@ _library_kernels: dict[str, LibraryKernel] = {}
 class LibraryKernelOp(KernelOp):
     """One launch of a library's kernel: what it computes is given, and how long it takes beyond the shortest kernel."""
 
-    def __init__(self, name: str, threads: int, body_us: float, effect: Callable[[], object]):
+    def __init__(self, name: str, threads: int, body_us: float, effect: Callable[[], object], operands: Sequence[object] = ()):
         self.kernel = _library_kernels.setdefault(name, LibraryKernel(name))
         self.grid, self.block, self.shared = (max(1, -(-threads // 128)), 1, 1), (128, 1, 1), 0  # as CuPy launches
-        self.name, self.arguments, self.values = name, (), ()
+        self.name, self.arguments, self.values = name, operands, ()  # what it reads and writes, to be looked at
         self._body_us, self._effect = body_us, effect
 
     def duration_us(self, gpu: Gpu) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from bisect import bisect_right, insort
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -52,7 +53,7 @@ class Memory:
         self._async: dict[int, tuple[int, bool]] = {}  # of cudaMallocAsync: address → (bytes, in use)
         self._async_free: dict[tuple[int, int], list[int]] = {}  # (stream, bytes) → addresses
         self._freed_later: set[int] = set()  # blocks of cudaMalloc that a queued cudaFreeAsync will free
-        self._pinned: dict[int, ctypes.Array] = {}  # address → the page-locked host memory there
+        self._pinned: dict[int, tuple[int, ctypes.Array | None]] = {}  # address → (bytes, page-locked host memory there)
 
     def allocate(self, nbytes: int) -> int:
         """`cudaMalloc`: the address of `nbytes` fresh bytes. Raises cudaErrorMemoryAllocation past the capacity."""
@@ -64,6 +65,8 @@ class Memory:
     def free(self, address: int) -> None:
         """`cudaFree`. A large block is unmapped; a small one leaves its shared page mapped, as CUDA does."""
         if address in self._async:
+            if not self._async[address][1]:
+                raise CUDARuntimeError("cudaErrorInvalidValue")
             self._async.pop(address)
             self._unmap(self._mapping_of(address))
             return
@@ -91,7 +94,7 @@ class Memory:
 
         Raises cudaErrorIllegalAddress where nothing is mapped.
         """
-        if address < BASE_ADDRESS and self.is_pinned(address):
+        if address < BASE_ADDRESS and self.is_pinned(address, nbytes):
             return self.at(address, nbytes)
         mapping = self._mapping_of(address)
         if mapping is None or address + nbytes > mapping.end:
@@ -122,11 +125,30 @@ class Memory:
         if in_use:
             self._async[address] = size, False
             self._async_free.setdefault((stream, size), []).append(address)
-        elif address in self._allocations:
+        elif address in self._allocations and address not in self._freed_later:
             self._freed_later.add(address)
         elif address in self.graph_memory:
             self.graph_memory.remove(address)
         else:
+            raise CUDARuntimeError("cudaErrorInvalidValue")
+
+    def trim_async(self) -> None:
+        """Gives the blocks back that `cudaFreeAsync` has freed, as a synchronisation does (the pool's default threshold)."""
+        for addresses in self._async_free.values():
+            for address in addresses:
+                del self._async[address]
+                self._unmap(self._mapping_of(address))
+        self._async_free.clear()
+
+    def require_room(self, addresses: set[int]) -> None:
+        """Raises cudaErrorMemoryAllocation unless all that these addresses were reserved for can be mapped."""
+        new = sum(_round_up(self._reserved[a], PAGE) for a in addresses if not self.is_mapped(a))
+        if self.mapped + new > self.capacity:
+            raise CUDARuntimeError("cudaErrorMemoryAllocation")
+
+    def require_freeable(self, address: int) -> None:
+        """Raises cudaErrorInvalidValue for what no allocation node has, or what a free node frees already."""
+        if address not in self._reserved or address in self.graph_frees:
             raise CUDARuntimeError("cudaErrorInvalidValue")
 
     def reserve(self, nbytes: int) -> int:
@@ -135,9 +157,6 @@ class Memory:
         address, self._next = self._next, self._next + size + PAGE
         self._reserved[address] = size
         return address
-
-    def is_reserved(self, address: int) -> bool:
-        return address in self._reserved
 
     def map_reserved(self, address: int) -> None:
         """Maps a graph's memory, unless it is still there (a graph that frees its memory when it is launched again)."""
@@ -161,12 +180,12 @@ class Memory:
             buffer = (ctypes.c_uint8 * max(nbytes, 1))()
         except (MemoryError, OverflowError) as error:
             raise CUDARuntimeError("cudaErrorMemoryAllocation") from error
-        return self.register(buffer)
+        return self.register(buffer, keep=True)
 
-    def register(self, buffer: ctypes.Array) -> int:
-        """Page-locks host memory that is there already; returns its address."""
+    def register(self, buffer: ctypes.Array, *, keep: bool) -> int:
+        """Page-locks host memory that is there already, and keeps it if asked to; returns its address."""
         address = ctypes.addressof(buffer)
-        self._pinned[address] = buffer
+        self._pinned[address] = len(buffer), buffer if keep else None
         return address
 
     def unpin(self, address: int) -> None:
@@ -174,8 +193,9 @@ class Memory:
         if self._pinned.pop(address, None) is None:
             raise CUDARuntimeError("cudaErrorInvalidValue")
 
-    def is_pinned(self, address: int) -> bool:
-        return any(base <= address < base + len(buffer) for base, buffer in self._pinned.items())
+    def is_pinned(self, address: int, nbytes: int = 1) -> bool:
+        """Whether all these bytes are of one page-locked block."""
+        return any(base <= address and address + nbytes <= base + size for base, (size, _) in self._pinned.items())
 
     @staticmethod
     def is_device(address: int) -> bool:
@@ -254,8 +274,8 @@ class Pool:
     last; CuPy leaves open which.)
     """
 
-    def __init__(self, memory: Memory):
-        self.memory = memory
+    def __init__(self, memory: Memory, wait: Callable[[], object] = lambda: None):
+        self.memory, self._wait = memory, wait  # what a free waits for
         self._free: dict[int, dict[int, list[Chunk]]] = {}  # stream → size → chunks, last freed last
         self.used = 0  # bytes of the chunks in use
         self.limit = 0  # the most bytes the pool may hold; 0: as many as there are
@@ -277,6 +297,7 @@ class Pool:
         try:
             address = self._from_device(size)
         except CUDARuntimeError:
+            self._wait()
             self.free_all_blocks()
             try:
                 address = self._from_device(size)

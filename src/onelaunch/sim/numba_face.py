@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from typing import ClassVar
@@ -17,7 +18,8 @@ from .cupy_face.cuda import get_current_stream
 from .errors import CudaAPIError, CUDAError, CUDARuntimeError, NotSimulatedError, Partial, driver_name, not_simulated
 from .kernel import POISON, ArrayRef, DevicePointer, Dim, KernelOp, thread
 from .ops import CopyOp
-from .stream import LEGACY_HANDLE, RecordOp, WaitOp
+from .stream import LEGACY_HANDLE
+from .stream import Event as _SimEvent
 from .types_face import CPointer, Signature
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
 
 MAX_CONFIGURED = 128  # launch configurations that a kernel keeps (as Numba's own cache)
 MAX_THREADS_PER_BLOCK = 1024
+MAX_DYNAMIC_SHARED = 48 * 1024
 MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_BLOCK = (1024, 1024, 64)
 
@@ -93,6 +96,8 @@ def syncthreads() -> None:
     """Waits until every thread of the block has come here. (Threads that have ended do not count.)"""
     if thread.wait_for_block is not None:
         thread.wait_for_block()
+    elif thread.block_dim.x * thread.block_dim.y * thread.block_dim.z > 1:
+        raise NotSimulatedError("numba.cuda.syncthreads in a function that the kernel reaches by a way that is not in its code")
 
 
 def _shape(shape) -> tuple[int, ...]:
@@ -107,7 +112,9 @@ class _Shared(Partial):
     @staticmethod
     def array(shape, dtype) -> np.ndarray:
         """The block's array of this declaration, uninitialised; shape 0 is the dynamic shared memory of the launch."""
-        return thread.shared_array(_shape(shape), np.dtype(getattr(dtype, "dtype", dtype)))
+        frame = sys._getframe(1)
+        place = frame.f_code, frame.f_lasti
+        return thread.shared_array(place, _shape(shape), np.dtype(getattr(dtype, "dtype", dtype)))
 
 
 class _Local(Partial):
@@ -201,6 +208,7 @@ class _Allocation:
         cls = type(self)
         cls.pending.append(self)
         if len(cls.pending) > MAX_PENDING_FREES and not cls.deferred and not self.gpu.captures:
+            self.gpu.wait_for_device()  # cuMemFree waits
             for allocation in cls.pending:
                 allocation.memory.free(allocation.ptr)
             cls.pending.clear()
@@ -216,6 +224,13 @@ class DeviceNDArray(Partial):
         self.shape, self.strides, self.dtype = ref.shape, ref.strides, ref.dtype
         self.ndim, self.size = len(ref.shape), math.prod(ref.shape)
         self.nbytes = self.size * self.dtype.itemsize
+
+    @property
+    def __cuda_array_interface__(self) -> dict:
+        return {
+            "shape": self.shape, "typestr": self.dtype.str, "data": (self.ref.address, False), "version": 3,
+            "strides": self.strides, "stream": None,
+        }  # fmt: skip
 
     def copy_to_host(self, ary: np.ndarray | None = None, stream=None) -> np.ndarray:
         """A copy on the host, after all earlier work of the stream (the legacy default stream by default).
@@ -332,7 +347,8 @@ def external_stream(ptr: int) -> Stream:
 def stream() -> Stream:
     """A new blocking stream, destroyed when the last reference to it goes."""
     gpu = _gpu.current()
-    queue = gpu.create_stream()
+    with _driver_call("cuStreamCreate"):
+        queue = gpu.create_stream()
     own = Stream(queue.handle)
     weakref.finalize(own, gpu.destroy_stream, queue).atexit = False
     return own
@@ -348,7 +364,8 @@ class Event(Partial):
     _library = "numba.cuda.Event"
 
     def __init__(self, timing: bool = True):
-        self._event = _gpu.current().create_event(timed=timing)
+        with _driver_call("cuEventCreate"):
+            self._event = _gpu.current().create_event(timed=timing)
 
     def record(self, stream=0) -> None:
         with _driver_call("cuEventRecord"):
@@ -501,7 +518,7 @@ class _Configured:
         stream = None
         try:
             stream = _stream_of(self._stream)
-            check_launch(self.grid, self.block)
+            check_launch(self.grid, self.block, self.shared)
             if kernel.signature and len(args) < expected:  # Numba leaves it to the driver to miss them
                 raise CUDARuntimeError("cudaErrorInvalidValue")
         except CUDARuntimeError as error:
@@ -526,7 +543,7 @@ class _Configured:
 def kernel_operation(kernel: Dispatcher, griddim, blockdim, args, shared: int = 0) -> KernelOp:
     """One launch of a kernel with a declared signature, as a graph node holds it."""
     grid, block = _dim(griddim), _dim(blockdim)
-    check_launch(grid, block)
+    check_launch(grid, block, shared)
     values = tuple(getattr(a, "value", a) for a in args)  # ctypes scalars
     arguments, *_ = _prepare(_gpu.current(), values, kernel.signature)
     return KernelOp(kernel, grid, block, arguments, shared, values)
@@ -538,16 +555,11 @@ def _follow_cupy(gpu, stream) -> None:
     Raises cudaErrorStreamCaptureIsolation where `stream` captures and the other does not.
     """
     current = get_current_stream()._stream
-    if current is stream:
-        return
-    if stream.capture is not None and current.capture is None:
-        stream.capture.require_valid()
-        stream.capture.valid = False
-        raise CUDARuntimeError("cudaErrorStreamCaptureIsolation")
-    if current.has_work(gpu.now_us):
-        handed_over = RecordOp()
-        gpu.submit(current, handed_over)
-        gpu.submit(stream, WaitOp(handed_over))
+    if current is not stream and (stream.capture or current.capture or current.has_work(gpu.now_us)):
+        handed_over, now_us = _SimEvent(timed=False), gpu.now_us
+        gpu.record(handed_over, current)
+        gpu.wait_event(stream, handed_over)
+        gpu.now_us = now_us  # what it costs is part of what a foreign array costs
 
 
 def _refuse_in_capture(gpu, stream) -> None:
@@ -607,11 +619,13 @@ def _dim(value, name: str = "griddim") -> Dim:
     return (*(int(v) for v in values), *(1,) * (3 - len(values)))
 
 
-def check_launch(grid: Dim, block: Dim) -> None:
-    """Raises cudaErrorInvalidValue for a configuration beyond the limits of compute capability 9.0."""
+def check_launch(grid: Dim, block: Dim, shared: int = 0) -> None:
+    """Raises cudaErrorInvalidValue for a configuration beyond the limits of compute capability 9.0, dynamic shared memory as it
+    is without opting in for more."""
     threads = block[0] * block[1] * block[2]
     if (
         min(*grid, *block) < 1
+        or shared > MAX_DYNAMIC_SHARED
         or threads > MAX_THREADS_PER_BLOCK
         or any(g > most for g, most in zip(grid, MAX_GRID, strict=True))
         or any(b > most for b, most in zip(block, MAX_BLOCK, strict=True))

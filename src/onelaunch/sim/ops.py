@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from .errors import CUDARuntimeError
 from .memory import Memory
 from .stream import Event, Op, RecordOp
 
@@ -15,17 +16,20 @@ if TYPE_CHECKING:
 
 
 class CopyOp(Op):
-    """A copy of `nbytes` from one address to another, each on the device or on the host. `keep` stays alive with it."""
+    """A copy of `nbytes` from one address to another, each on the device or on the host. `keep` stays alive with it; `pinned`
+    are the ends that were page-locked host memory: freed since, they are illegal to touch."""
 
     kind, name = "memcpy", "memcpy"
 
-    def __init__(self, target: int, source: int, nbytes: int, keep: object = None):
-        self.target, self.source, self.nbytes, self.keep = target, source, nbytes, keep
+    def __init__(self, target: int, source: int, nbytes: int, keep: object = None, pinned: tuple[int, ...] = ()):
+        self.target, self.source, self.nbytes, self.keep, self.pinned = target, source, nbytes, keep, pinned
 
     def duration_us(self, gpu: Gpu) -> float:
         return gpu.costs.copy_us(self.nbytes)
 
     def effect(self, gpu: Gpu) -> None:
+        if not all(gpu.memory.is_pinned(address, self.nbytes) for address in self.pinned):
+            raise CUDARuntimeError("cudaErrorIllegalAddress")
         gpu.memory.copy(self.target, self.source, self.nbytes)
 
     def at_once(self, gpu: Gpu) -> Callable[[], None]:
@@ -181,7 +185,7 @@ class Condition:
         self.number, self.default = number, default
         self.value = default or 0
 
-    def on_launch(self) -> None:
+    def begin_replay(self) -> None:
         if self.default is not None:
             self.value = self.default
 
@@ -198,6 +202,8 @@ class ConditionalOp(Op):
     def chosen(self) -> Plan | None:
         """The body to run now."""
         value = self.condition.value
+        if self.form == "while" and value and not self.plans[0].ops:
+            raise RuntimeError("a WHILE node with an empty body and a condition that holds never ends")
         if self.form == "switch":
             return self.plans[value] if value < len(self.plans) else None
         if value:

@@ -53,7 +53,7 @@ class Op:
 
 
 class Effect(Op):
-    """Work with a fixed duration: a copy, a memset, an elementwise kernel."""
+    """Work with a fixed duration, done by a function."""
 
     def __init__(self, kind: str, name: str, duration_us: float, effect: Callable[[], object], gap: float = 0.0):
         self.kind, self.name, self._duration_us, self._effect, self._gap = kind, name, duration_us, effect, gap
@@ -128,6 +128,7 @@ class Stream:
         self.busy: Op | None = None
         self.ends: deque[float] = deque()
         self.free_at = 0.0
+        self.closed = False  # destroyed: it lives on until its work is done
         self.capture: Capture | None = None
         self.capture_tail: list[Node] = []  # the nodes that the next captured node depends on
 

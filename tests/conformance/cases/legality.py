@@ -212,6 +212,11 @@ def begin(lab, stream, scratch):
     stream.begin_capture(scratch.mode)
 
 
+def scratch_of(lab, operation: str, mode: str) -> SimpleNamespace:
+    """What an operation works on, made before the capture."""
+    return SimpleNamespace(mode=cupy_mode(lab, mode), **{n: NEEDS[n](lab) for n in OPERATIONS[operation][1]})
+
+
 def warm_up(lab, stream, scratch, function: Callable, ends: bool) -> None:
     """Once outside a capture; what begins one is ended again."""
     lab.attempt("warm", function, lab, stream, scratch)
@@ -222,11 +227,11 @@ def warm_up(lab, stream, scratch, function: Callable, ends: bool) -> None:
 
 def run(lab, operation: str, mode: str, warm: bool) -> None:
     """Captures the one operation, and says what became of it, of the capture, the stream and the context."""
-    function, needs = OPERATIONS[operation]
+    function, _ = OPERATIONS[operation]
     stream = lab.stream()
     lab.kernel("add")
     lab.numba_stream(stream)  # Numba finds its context
-    scratch = SimpleNamespace(mode=cupy_mode(lab, mode), **{n: NEEDS[n](lab) for n in needs})
+    scratch = scratch_of(lab, operation, mode)
     if warm:
         warm_up(lab, stream, scratch, function, ends=operation == "begin")
     stream.begin_capture(scratch.mode)

@@ -28,12 +28,14 @@ class _Allocation:
 
     def __init__(self, address: int, stream: Stream):
         self.address, self.stream = address, stream
-        self.freed = weakref.finalize(self, _free, _gpu.current(), address, stream)
+        self.freed = weakref.finalize(self, _free, _gpu.current(), address, stream._open())
         self.freed.atexit = False
 
 
-def _free(gpu, address: int, stream: Stream) -> None:
-    gpu.free_async(address, gpu.stream(stream._open().handle))
+def _free(gpu, address: int, stream) -> None:
+    """In the order of the stream, which the allocation keeps alive."""
+    if gpu.fault is None:
+        gpu.free_async(address, gpu.stream(stream.handle))
 
 
 class Buffer(CoreObject):

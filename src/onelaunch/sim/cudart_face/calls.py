@@ -23,6 +23,8 @@ def call(outputs: int = 0) -> Callable:
         @functools.wraps(function)
         def answer(*args, **kwargs):
             try:
+                if _gpu.current().in_host_function:
+                    raise CUDARuntimeError("cudaErrorNotPermitted")
                 values = function(*args, **kwargs)
             except CUDARuntimeError as error:
                 code = types.cudaError_t[error.name]

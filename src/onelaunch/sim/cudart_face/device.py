@@ -81,6 +81,8 @@ def cudaMallocHost(size: int):
 
 @call(1)
 def cudaHostAlloc(size: int, flags: int):
+    if flags & ~7:
+        raise CUDARuntimeError("cudaErrorInvalidValue")
     return _gpu.current().malloc_host(size)
 
 

@@ -18,15 +18,14 @@ def cudaGraphInstantiate(graph, flags: int):
     return handle_of(_instantiate(graph, flags), types.cudaGraphExec_t)
 
 
-def _instantiate(graph, flags: int) -> GraphExec:
-    """Raises cudaErrorInvalidValue for flags that are unknown, that only cudaGraphInstantiateWithParams takes, or exclude each
-    other."""
+def _instantiate(graph, flags: int, also: int = 0) -> GraphExec:
+    """Raises cudaErrorInvalidValue for flags that are unknown or exclude each other; `also` are allowed as well."""
     known = types.cudaGraphInstantiateFlags
     auto_free, device = (
         bool(flags & f) for f in (known.cudaGraphInstantiateFlagAutoFreeOnLaunch, known.cudaGraphInstantiateFlagDeviceLaunch)
     )
     priority = bool(flags & known.cudaGraphInstantiateFlagUseNodePriority)
-    if flags & ~(auto_free * 1 | device * 4 | priority * 8) or (auto_free and device):
+    if flags & ~(1 | 4 | 8 | also) or (auto_free and device):
         raise CUDARuntimeError("cudaErrorInvalidValue")
     executable = _gpu.current().instantiate(
         resolve(graph, Graph), auto_free=auto_free, device_launch=device, node_priority=priority
@@ -41,11 +40,12 @@ def cudaGraphInstantiateWithParams(graph, instantiateParams):
     @call(1)
     def instantiate():
         try:
-            executable = _instantiate(graph, instantiateParams.flags)
+            upload = types.cudaGraphInstantiateFlags.cudaGraphInstantiateFlagUpload
+            executable = _instantiate(graph, instantiateParams.flags, also=upload)
         except InstantiateError as error:
             instantiateParams.result_out = int(error.result)
             raise
-        if instantiateParams.uploadStream is not None:
+        if instantiateParams.flags & upload:
             _gpu.current().upload(executable, stream_of(instantiateParams.uploadStream))
         return handle_of(executable, types.cudaGraphExec_t)
 

@@ -24,10 +24,7 @@ def cudaGraphCreate(flags: int):
 
 @call()
 def cudaGraphDestroy(graph):
-    gpu, definition = _gpu.current(), resolve(graph, Graph)
-    for node in list(definition.everything()):
-        gpu.forget(node)
-    gpu.forget(definition)
+    _gpu.current().destroy_graph(resolve(graph, Graph))
 
 
 @call(1)
@@ -74,7 +71,7 @@ def copy_op(dst, src, count: int, kind) -> CopyOp:
     _gpu.current().check_copy(target, source, count, _gpu.CopyKind(kind))
     if not count:
         raise CUDARuntimeError("cudaErrorInvalidValue")
-    return CopyOp(target, source, count)
+    return _gpu.current().copy_op(target, source, count)
 
 
 @call(1)
@@ -86,7 +83,7 @@ def memset_op(p) -> MemsetOp:
     if p.elementSize not in (1, 2, 4) or not p.width or not p.height or p.pitch < p.width * p.elementSize * (p.height > 1):
         raise CUDARuntimeError("cudaErrorInvalidValue")
     op = MemsetOp(address_of(p.dst), p.value, p.elementSize, p.width, p.height, p.pitch)
-    _gpu.current().check_device(op.address, op.width * op.element_size)
+    _gpu.current().check_known(op.address, op.pitch * (op.height - 1) + op.width * op.element_size)
     return op
 
 
@@ -134,9 +131,8 @@ def cudaGraphAddMemAllocNode(graph, pDependencies, numDependencies: int, nodePar
 
 @call(1)
 def cudaGraphAddMemFreeNode(graph, pDependencies, numDependencies: int, dptr):
-    address = int(dptr)
-    _gpu.current().check_graph_memory(address)
-    return _add(graph, pDependencies, numDependencies, FreeOp(address))
+    behind = nodes_of(pDependencies, numDependencies)
+    return node_handle(_gpu.current().add_free(resolve(graph, Graph), behind, int(dptr)))
 
 
 @call(1)
@@ -149,12 +145,6 @@ def _edges(from_, to, count: int) -> list[tuple[Node, Node]]:
     return list(zip(nodes_of(from_, count), nodes_of(to, count), strict=True))
 
 
-def _fixed_with_memory(graph: Graph) -> None:
-    """Raises cudaErrorNotSupported for a graph with memory nodes, out of which nothing can be taken."""
-    if any(isinstance(n.op, AllocOp | FreeOp) for n in graph.nodes):
-        raise CUDARuntimeError("cudaErrorNotSupported")
-
-
 @call()
 def cudaGraphAddDependencies(graph, from_, to, edgeData, numDependencies: int):
     resolve(graph, Graph).add_edges(_edges(from_, to, numDependencies))
@@ -162,16 +152,12 @@ def cudaGraphAddDependencies(graph, from_, to, edgeData, numDependencies: int):
 
 @call()
 def cudaGraphRemoveDependencies(graph, from_, to, edgeData, numDependencies: int):
-    _fixed_with_memory(resolve(graph, Graph))
     resolve(graph, Graph).remove_edges(_edges(from_, to, numDependencies))
 
 
 @call()
 def cudaGraphDestroyNode(node):
-    thing = resolve(node, Node)
-    _fixed_with_memory(thing.graph)
-    thing.graph.destroy_node(thing)
-    _gpu.current().forget(thing)
+    _gpu.current().destroy_node(resolve(node, Node))
 
 
 @call(2)

@@ -56,7 +56,7 @@ def cudaStreamGetFlags(hStream):
 @call()
 def cudaStreamDestroy(stream):
     queue = stream_of(stream)
-    if queue is _gpu.current().legacy:
+    if queue in (_gpu.current().legacy, _gpu.current().thread.default):
         raise CUDARuntimeError("cudaErrorInvalidResourceHandle")
     _gpu.current().destroy_stream(queue)
 
@@ -73,6 +73,8 @@ def cudaStreamQuery(stream):
 
 @call()
 def cudaStreamWaitEvent(stream, event, flags: int):
+    if flags & ~1:
+        raise CUDARuntimeError("cudaErrorInvalidValue")
     _gpu.current().wait_event(stream_of(stream), event_of(event), external=bool(flags & types.cudaEventWaitExternal))
 
 
@@ -88,7 +90,10 @@ def cudaEventCreate():
 
 @call(1)
 def cudaEventCreateWithFlags(flags: int):
-    return handle_of(_gpu.current().create_event(timed=not flags & types.cudaEventDisableTiming), types.cudaEvent_t)
+    timed, shared = not flags & types.cudaEventDisableTiming, flags & types.cudaEventInterprocess
+    if flags & ~7 or (shared and timed):
+        raise CUDARuntimeError("cudaErrorInvalidValue")
+    return handle_of(_gpu.current().create_event(timed=timed), types.cudaEvent_t)
 
 
 @call()
@@ -103,6 +108,8 @@ def cudaEventRecord(event, stream):
 
 @call()
 def cudaEventRecordWithFlags(event, stream, flags: int):
+    if flags & ~1:
+        raise CUDARuntimeError("cudaErrorInvalidValue")
     _gpu.current().record(event_of(event), stream_of(stream), external=bool(flags & types.cudaEventRecordExternal))
 
 
@@ -162,5 +169,5 @@ def cudaStreamUpdateCaptureDependencies(stream, dependencies, dependencyData, nu
 @call(1)
 def cudaThreadExchangeStreamCaptureMode(mode):
     gpu = _gpu.current()
-    before, gpu.thread_mode = gpu.thread_mode, Mode(mode)
+    before, gpu.thread.mode = gpu.thread.mode, Mode(mode)
     return types.cudaStreamCaptureMode(before)

@@ -115,13 +115,6 @@ class cudaStreamUpdateCaptureDependenciesFlags(_Enum):
     cudaStreamSetCaptureDependencies = 1
 
 
-class cudaGraphMemAttributeType(_Enum):
-    cudaGraphMemAttrUsedMemCurrent = 0
-    cudaGraphMemAttrUsedMemHigh = 1
-    cudaGraphMemAttrReservedMemCurrent = 2
-    cudaGraphMemAttrReservedMemHigh = 3
-
-
 class cudaGraphDebugDotFlags(_Enum):
     cudaGraphDebugDotFlagsVerbose = 1
     cudaGraphDebugDotFlagsKernelNodeParams = 4

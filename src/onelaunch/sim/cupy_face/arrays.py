@@ -35,7 +35,7 @@ class ndarray(Partial):
         """An array over a part of `base`'s memory."""
         array = cls.__new__(cls)
         offset = view.__array_interface__["data"][0] - base._view.__array_interface__["data"][0] if view.size else 0
-        array.data = _Offset(base.data, base.data.ptr + offset)
+        array.data, array._base = _Offset(base.data, base.data.ptr + offset), base  # a view keeps its array, as in CuPy
         array._view = view
         array.ref = ArrayRef.like(array.data.ptr, view)
         return array
@@ -340,7 +340,7 @@ def _launch(name: str, function, inputs: tuple, out: ndarray) -> ndarray:
 
     gpu.charge_launch("ufunc", stream)
     body_us = gpu.costs.elementwise_body(moved)
-    gpu.submit(stream, LibraryKernelOp(f"cupy_{name}", out.size, body_us, effect))
+    gpu.submit(stream, LibraryKernelOp(f"cupy_{name}", out.size, body_us, effect, (*operands, target)))
     return out
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import weakref
 
 from .. import gpu as _gpu
 from ..capture import Mode, Status
@@ -293,9 +295,10 @@ class MemoryPool(Partial):
     def free_all_blocks(self, stream: Stream | None = None) -> None:
         """Returns every unused block to the device; with a stream, only those of that stream."""
         gpu = _gpu.current()
-        gpu.forbid_unsafe()
-        gpu.synchronize()
-        gpu.pool.free_all_blocks(None if stream is None else stream._stream.handle)
+        if gpu.pool.free_blocks():
+            gpu.forbid_unsafe()
+            gpu.wait_for_device()
+            gpu.pool.free_all_blocks(None if stream is None else stream._stream.handle)
 
     def n_free_blocks(self) -> int:
         return len(_gpu.current().pool.free_blocks())
@@ -321,21 +324,27 @@ class MemoryPool(Partial):
         return _gpu.current().pool.limit
 
 
-class PinnedMemoryPointer(bytearray):
-    """Page-locked host memory, as a buffer and as an address (`ptr`)."""
+class PinnedMemoryPointer:
+    """Page-locked host memory, as a buffer and as an address (`ptr`); freed with the last reference to it."""
 
-    def __init__(self, nbytes: int):
-        super().__init__(nbytes)
+    def __init__(self) -> None:
         gpu = _gpu.current()
-        self.ptr = gpu.register_host((ctypes.c_uint8 * nbytes).from_buffer(self))
+        self.ptr = gpu.register_host(self)
+        weakref.finalize(self, gpu.memory.unpin, self.ptr).atexit = False
 
     def size(self) -> int:
         return len(self)
 
 
+@functools.cache
+def _pinned_type(nbytes: int) -> type[PinnedMemoryPointer]:
+    """For so many bytes: a ctypes array gives the buffer."""
+    return type("PinnedMemoryPointer", (PinnedMemoryPointer, ctypes.c_uint8 * nbytes), {})
+
+
 def alloc_pinned_memory(size: int) -> PinnedMemoryPointer:
     """Page-locked host memory of `size` bytes. `numpy.asarray(p)` sees its bytes."""
-    return PinnedMemoryPointer(size)
+    return _pinned_type(size)()
 
 
 class _Runtime(Partial):

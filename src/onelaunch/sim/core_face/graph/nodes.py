@@ -95,7 +95,7 @@ def memset_op(address: int, value: int, element: int, width: int, height: int, p
     if not width or not height or (height > 1 and pitch < width * element):
         raise CUDARuntimeError("cudaErrorInvalidValue")
     op = MemsetOp(address, value, element, width, height, pitch)
-    _gpu.current().check_device(address, pitch * (height - 1) + width * element)
+    _gpu.current().check_known(address, pitch * (height - 1) + width * element)
     return op
 
 
@@ -103,7 +103,7 @@ def copy_op(target: int, source: int, nbytes: int) -> CopyOp:
     if not nbytes:
         raise CUDARuntimeError("cudaErrorInvalidValue")
     _gpu.current().check_copy(target, source, nbytes, _gpu.CopyKind.DEFAULT)
-    return CopyOp(target, source, nbytes)
+    return _gpu.current().copy_op(target, source, nbytes)
 
 
 def conditional_op(graph: GraphDefinition, condition: GraphCondition, form: str, count: int) -> ConditionalOp:
@@ -195,7 +195,7 @@ class GraphNode(CoreObject):
         for inner in _graph.inner_graphs(self._op):
             _bury(inner)
         with driver_call():
-            self._owner._graph.destroy_node(self._node)
+            _gpu.current().destroy_node(self._node)
         _gpu.current().forget(self._node)
         _registry.pop(self._node, None)
         self._node = None
@@ -269,13 +269,11 @@ class GraphNode(CoreObject):
         """Frees memory of the graph behind this node."""
         require("dptr", dptr, int)
         self._require_valid()
-        address = c_integer(dptr)
-
-        def op() -> FreeOp:
-            _gpu.current().check_graph_memory(address)
-            return FreeOp(address)
-
-        return self._add(op)
+        graph, address = self._require_valid(), c_integer(dptr)
+        with driver_call():
+            node = _gpu.current().add_free(graph, [self._node] if self._node else [], address)
+        _gpu.current().charge_node("add", node.op.kind)
+        return node_of(node, self._owner)
 
     def memset(self, dst, value, width, height=1, pitch=0, *, dst_owner=None) -> MemsetNode:
         """Sets `height` rows of `width` elements behind this node; the value's size is that of an element."""
