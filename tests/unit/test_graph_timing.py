@@ -125,6 +125,24 @@ def test_a_join_takes_longer_the_more_branches_it_waits_for_up_to_eight():
     assert join_us(20) == pytest.approx(waits[-1])
 
 
+def test_an_edge_that_others_imply_takes_no_time():
+    """Captures have such: a stream waits for an event that came after its own last node."""
+    diamonds = [[], [0], [0], [1, 2], [3], [3], [4, 5]]
+    with_more = [[], [0], [0], [1, 2], [3], [2, 3], [0, 2, 4, 5]]
+    assert both_ways(with_more, [1.0] * 7) == both_ways(diamonds, [1.0] * 7)
+
+
+@given(dags())
+def test_branches_are_counted_without_what_others_imply(dag):
+    dependencies, durations, _ = dag
+    above: list[set[int]] = []
+    for before in dependencies:
+        above.append(set(before).union(*(above[j] for j in before)))
+    graph, _ = graph_of(dependencies, durations)
+    expected = [sum(not any(j in above[k] for k in before) for j in before) for before in dependencies]
+    assert Plan(graph).joined == expected
+
+
 def test_empty_nodes_take_no_time():
     for width in (1, 3):
         (starts, end), _ = both_ways(branches(width, 20), [0.0] * 20 * width, empty=set(range(20 * width)))

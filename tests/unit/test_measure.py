@@ -358,9 +358,10 @@ def test_the_shipped_costs_are_the_fit_of_the_shipped_recording(recording):
             assert shipped[path] == (pytest.approx(value, rel=1e-3, abs=1e-6) if isinstance(value, float) else value), path
 
 
-def test_the_fit_finds_a_known_device_again():
+@pytest.mark.parametrize("branches", [{}, {"contention_us": 0.2, "join_us": 0.3}, {"contention_us": 0.7, "dispatch_us": 0.15}])
+def test_the_fit_finds_a_known_device_again(branches):
     """Recorded on the simulated device, the fit gives back the costs that the recording was made with."""
-    truth = Costs.load()
+    truth = replace(Costs.load(), **branches)
     before = sim_gpu.swap(sim_gpu.Gpu(truth))
     try:
         device = SimulatedDevice()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -222,13 +223,13 @@ class _Fit:
         return float(pace)
 
     def _branches(self) -> dict[str, float]:
-        """With many branches only the dispatcher counts; with few, each node is late in proportion to how busy it is."""
+        """With many branches only the dispatcher's pace counts. With few, a node that comes while another is in hand waits for
+        half of that: on average c / 2 · min(1, c · others / node), which is solved for c at each width."""
         widths = sorted({p.streams for p in self._forks()})
         pace = {width: self._pace(width) for width in widths}
         dispatch = statistics.mean(pace[w] / w for w in widths if w > QUEUES)
-        few = [w for w in widths if 1 < w < QUEUES]
-        busy, late = _columns(few, lambda w: (dispatch * (w - 1) / pace[1], pace[w] - pace[1]))
-        contention = float(busy @ late / (busy @ busy))
+        late = {w: max(0.0, pace[w] - pace[1]) for w in widths if 1 < w < QUEUES}
+        contention = statistics.mean(max(2 * us, math.sqrt(2 * us * pace[1] / (w - 1))) for w, us in late.items())
         further, rest = [], []  # branches that a diamond joins, and what it takes beyond two nodes and the starts
         for width in sorted({p.streams for p in self.points("diamonds", "replay")}):
             points = self.points("diamonds", "replay", streams=width)
@@ -238,7 +239,7 @@ class _Fit:
                 further.append(min(width, QUEUES) - 1)
                 rest.append(each - 2 * pace[1] - (width - 1) * dispatch)
         join = float(np.dot(further, rest) / np.dot(further, further))
-        return {"dispatch_us": dispatch, "contention_us": max(0.0, contention), "join_us": max(0.0, join)}
+        return {"dispatch_us": dispatch, "contention_us": contention, "join_us": max(0.0, join)}
 
     def _root(self) -> float:
         """From what replays of several branches cost the host more than replays of one of them."""

@@ -77,8 +77,8 @@ class Costs:
     graph_latency_us: float  # from the end of a replay's host call to the start of its first node
     graph_gap_us: float  # between two replays queued behind each other
     root_us: float  # from one root of a graph to the next: what it costs the host more, and how much later it starts
-    dispatch_us: float  # the least time between two starts in a graph with branches
-    contention_us: float  # how much later a node starts while other branches keep the dispatcher busy
+    dispatch_us: float  # the least time between two starts by the dispatcher of a graph with branches
+    contention_us: float  # how long it has a node in hand: one of another branch that comes meanwhile waits for half of that
     join_us: float  # how much later a node starts for each further branch that it waits for
     pool_alloc_us: float
     cuda_malloc_us: float

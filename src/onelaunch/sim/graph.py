@@ -227,6 +227,7 @@ class Plan:
                 self.successors[j].append(i)
         self.is_chain = all(d == ((i - 1,) if i else ()) for i, d in enumerate(self.dependencies))
         self.roots = [i for i, before in enumerate(self.dependencies) if not before]
+        self.joined = self._joined()
         self.kinds = Counter(op.kind for op in self.ops)
 
     def _lay_out(self, graph: Graph, entry: tuple[int, ...], disabled: set[Node]) -> tuple[int, ...]:
@@ -251,6 +252,24 @@ class Plan:
             ends[node] = (len(self.ops) - 1,)
         leaves = [ends[n] for n in graph.leaves()]
         return tuple(dict.fromkeys(i for end in leaves for i in end)) or entry
+
+    def _joined(self) -> list[int]:
+        """How many branches each operation waits for: what another of its dependencies has waited for does not count, such as
+        what a stream did last before it waited for a stream that had waited for that."""
+        if all(len(before) < 2 for before in self.dependencies):
+            return [len(before) for before in self.dependencies]
+        joined, above = [], [0] * len(self.ops)  # `above`: of each operation, all that it waits for, as bits
+        for i, before in enumerate(self.dependencies):
+            implied = 0
+            for j in before:
+                implied |= above[j]
+            joined.append(sum(not implied >> j & 1 for j in before))
+            above[i] = implied
+            for j in before:
+                above[i] |= 1 << j
+                if self.successors[j][-1] == i:
+                    above[j] = 0  # nobody asks any more
+        return joined
 
     def run(self, gpu: Gpu, start: float, root_us: float = 0.0) -> float:
         """Everything at once, where nothing else can look in between; returns the end. `root_us` lies between two roots."""
@@ -285,24 +304,24 @@ class Plan:
     ) -> None:
         """Starts each node once its dependencies have ended: `launch(op, start, finish)`. Calls `done` with the last end.
 
-        In a graph with branches, a node that waits for several starts `join_us` later for each further one; all nodes pass one
-        dispatcher, in the order in which they become ready, which takes `dispatch_us` for each; and while it is busy with other
-        branches (as it was since the node before started), a node starts up to `contention_us` later.
+        In a graph with branches, a node that waits for several starts `join_us` later for each further one. All nodes pass one
+        dispatcher, in the order in which they become ready, and start `dispatch_us` apart. It has each in hand for longer, for
+        `contention_us`: a node of another branch that comes meanwhile waits for half of that, on average. How likely that is,
+        the starts in other branches say, from the start of the node before this one to its end.
         """
         costs, gap, chain = gpu.costs, gpu.node_gap_us, self.is_chain
         left = [len(before) for before in self.dependencies]
         started, number = [start] * len(self.ops), [0] * len(self.ops)
         free, dispatched, unfinished = -math.inf, 0, len(self.ops)
 
-        def begin_node(i: int, us: float, behind: int | None = None) -> None:
+        def begin_node(i: int, us: float, behind: int | None = None, others: int = 0) -> None:
             nonlocal free, dispatched
             begin = us if behind is None else us + gap
             if not chain:
-                begin += costs.join_us * (min(max(len(self.dependencies[i]), 1), QUEUES) - 1)
-                others = 0 if behind is None else dispatched - number[behind] - 1
+                begin += costs.join_us * (min(max(self.joined[i], 1), QUEUES) - 1)
                 if others:
                     period = max(us - started[behind] + gap, costs.dispatch_us)
-                    begin += costs.contention_us * min(1.0, costs.dispatch_us * others / period)
+                    begin += costs.contention_us / 2 * min(1.0, costs.contention_us * others / period)
                 begin = max(begin, free)
                 free = begin + costs.dispatch_us
             started[i], number[i] = begin, dispatched
@@ -311,10 +330,11 @@ class Plan:
 
         def end_node(i: int, end: float) -> None:
             nonlocal unfinished
+            others = dispatched - number[i] - 1
             for j in self.successors[i]:
                 left[j] -= 1
                 if not left[j]:
-                    begin_node(j, end, i)
+                    begin_node(j, end, i, others)
             unfinished -= 1
             if not unfinished:
                 done(end)
