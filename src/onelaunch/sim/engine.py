@@ -199,6 +199,8 @@ class Engine:
                 return
             if ends:
                 self.now_us = ends.popleft()
+            elif self._is_alone(stream):
+                self._run_alone(stream, 1)
             elif not self._step():
                 return
 
@@ -278,18 +280,25 @@ class Engine:
     def drain(self, stream: Stream) -> float:
         """Runs `stream` dry; returns when its last operation ends."""
         while stream.pending or stream.busy is not None:
-            alone = len(self._active) == 1 and not self._coming and stream.busy is None
-            if alone and self.trace is None and self.fault is None:
+            if self._is_alone(stream):
                 self._run_alone(stream)
             elif not self._step():
                 raise RuntimeError(f"{stream!r} waits for something that will never happen")  # a fault of the simulator
         return stream.free_at
 
-    def _run_alone(self, stream: Stream) -> None:
-        """`drain` for the one stream that has work: the same order and times as `_step`, without the search."""
+    def _is_alone(self, stream: Stream) -> bool:
+        """Whether nothing else has work, and nobody looks on."""
+        alone = len(self._active) == 1 and not self._coming and stream.busy is None and stream.pending
+        return bool(alone) and self.trace is None and self.fault is None
+
+    def _run_alone(self, stream: Stream, count: int | None = None) -> None:
+        """`drain` for the one stream that has work (or `count` operations of it): the same order and times as `_step`, without
+        the search."""
         pending, ends, free_at = stream.pending, stream.ends, stream.free_at
+        left = len(pending) if count is None else count
         try:
-            while pending and self.fault is None:
+            while left and pending and self.fault is None:
+                left -= 1
                 ready_us, op = pending.popleft()
                 start = free_at + op.gap_us(self)
                 if ready_us > start:

@@ -487,6 +487,7 @@ class _Configured:
         self.grid, self.block = _dim(griddim), _dim(blockdim, "blockdim")
         _require_stream(stream)
         self._stream = stream
+        self._handle = stream.handle if isinstance(stream, Stream) else -1 if stream else LEGACY_HANDLE
         self.shared = shared
         self._refs: list | None = None  # of the last launch, whose operation serves again for the same arrays
         self._op: KernelOp | None = None
@@ -500,7 +501,9 @@ class _Configured:
             back = self._prepare(gpu, args)
             self._refs = refs
         try:
-            stream = _stream_of(self._stream)
+            stream = gpu.streams.get(self._handle)
+            if stream is None or stream.closed:  # or one with a handle of another kind
+                stream = _stream_of(self._stream)
             gpu.charge_launch(self._api, stream, self._extra_us)
             gpu.submit(stream, self._op)
         except CUDARuntimeError as error:
