@@ -23,6 +23,7 @@ __all__ = [
     "Recording",
     "Stat",
     "Timing",
+    "addresses",
     "as_kernel",
     "check",
     "core",
@@ -30,10 +31,14 @@ __all__ = [
     "cuda",
     "cudart",
     "device",
+    "explain",
     "explore",
+    "graph_view",
     "measure",
     "predict",
+    "should_i_graph",
     "time",
+    "trace_capture",
     "types",
 ]
 
@@ -42,7 +47,16 @@ __all__ = [
 del device  # noqa: F821
 
 _LIBRARIES = ("as_kernel", "core", "cp", "cuda", "cudart", "time", "types")
-_LATER = {"check": "onelaunch.check", "explore": "onelaunch.explore", "predict": "onelaunch.explore"}
+_LATER = {
+    "addresses": "onelaunch.instruments.addresses",
+    "check": "onelaunch.check",
+    "explain": "onelaunch.instruments.explain",
+    "explore": "onelaunch.explore",
+    "graph_view": "onelaunch.instruments.view",
+    "predict": "onelaunch.explore",
+    "should_i_graph": "onelaunch.instruments.advice",
+    "trace_capture": "onelaunch.instruments.trace",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 from onelaunch.sim.gpu import Trace
 
+from .facts import NodeFacts
 from .provenance import Provenance
 
 API_LABELS = {
@@ -144,6 +145,12 @@ class Device(ABC):
     @abstractmethod
     def measure_visibility(self, stream: Any) -> float:
         """From the return of one launch until the host sees, without synchronising, that the kernel has run, in µs."""
+
+    @staticmethod
+    @abstractmethod
+    def node_facts(node_handle: Any) -> NodeFacts:
+        """What a node of a graph holds (a `cudaGraphNode_t`, a `CUgraphNode` or its number). Raises the device's error for a
+        handle that is none."""
 
     def reference_chain(self, length: int) -> dict[str, float] | None:
         """One captured chain of empty kernels from C++ (column → µs); None where there is no C++ compiler."""

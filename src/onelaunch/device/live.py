@@ -27,6 +27,7 @@ from numba import types as numba_types
 
 from onelaunch.sim.gpu import Span, Trace
 
+from . import live_facts
 from .base import API_LABELS, NEEDS_SIGNATURE, Device, HostTimes, Phases, Work
 from .probe import find
 from .provenance import Provenance
@@ -376,6 +377,7 @@ class LiveDevice(LiveLibraries, Device):
 
     kind = "live"
     is_instant = False
+    node_facts = staticmethod(live_facts.node_facts)
 
     def __init__(self) -> None:
         super().__init__()

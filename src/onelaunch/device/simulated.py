@@ -12,6 +12,7 @@ from onelaunch.sim import gpu as sim_gpu
 from onelaunch.sim.kernel import KernelOp
 from onelaunch.sim.stream import Op
 
+from . import simulated_facts
 from .base import API_LABELS, NEEDS_SIGNATURE, Device, HostTimes, Phases, Work
 from .provenance import Provenance
 
@@ -131,6 +132,7 @@ class SimulatedDevice(Device):
 
     kind = "simulated"
     is_instant = True
+    node_facts = staticmethod(simulated_facts.node_facts)
     cp, cuda, types, core, cudart, time = cupy_face, numba_face, types_face, core_face, cudart_face, time_face
 
     def __init__(self, note: str = ""):

@@ -193,13 +193,13 @@ class ndarray(Partial):
 
 def _operator(name: str, function: np.ufunc) -> None:
     def forward(self, other):
-        return _elementwise(name, function, (self, other), None)
+        return _elementwise(function.__name__, function, (self, other), None)
 
     def backward(self, other):
-        return _elementwise(name, function, (other, self), None)
+        return _elementwise(function.__name__, function, (other, self), None)
 
     def in_place(self, other):
-        return _elementwise(name, function, (self, other), self)
+        return _elementwise(function.__name__, function, (self, other), self)
 
     setattr(ndarray, f"__{name}__", forward)
     setattr(ndarray, f"__r{name}__", backward)
@@ -212,7 +212,7 @@ for _name, _function in {
 }.items():  # fmt: skip
     _operator(_name, _function)
 for _name, _function in {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}.items():
-    setattr(ndarray, f"__{_name}__", lambda self, other, n=_name, f=_function: _elementwise(n, f, (self, other), None))
+    setattr(ndarray, f"__{_name}__", lambda self, other, f=_function: _elementwise(f.__name__, f, (self, other), None))
 
 
 class _Offset:

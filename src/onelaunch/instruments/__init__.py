@@ -1,0 +1,1 @@
+"""What looks inside captures and graphs; all of it works on the learner's own code."""
