@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 
 import pytest
 from harness import TRANSCRIPTS, Lab, load_cases
@@ -111,6 +113,16 @@ def test_each_line_says_what_it_added(increment, cp, cuda, stream):
     assert added["cp.add(x, 1, out=x)"] == (1, 1, {"Kernel": 1})
 
 
+def test_the_captured_graph_can_be_looked_at(increment, cuda, stream):
+    import onelaunch as ol
+
+    kernel, array, x = increment
+    on = cuda.external_stream(stream.ptr)
+    graph = trace_capture(lambda: kernel[1, 1, on](array), stream).graph
+    assert [node.name for node in ol.graph_view(graph).nodes] == ["increment"]
+    assert [p.owner for p in ol.addresses(graph, x=x).pointers if p.address == x.data.ptr] == ["x"]
+
+
 def test_a_launch_outside_the_graph_is_flagged(increment, cuda, stream):
     kernel, array, _ = increment
     on = cuda.external_stream(stream.ptr)
@@ -186,3 +198,14 @@ def test_what_the_function_raises_is_kept(increment, cuda, stream):
     assert trace.culprit is None
     assert not trace.ok
     assert not stream.is_capturing()
+
+
+def test_a_failed_trace_keeps_no_array_alive(cp, stream):
+    def fail():
+        x = cp.zeros(4, dtype=cp.float32)
+        return weakref.ref(x), trace_capture(lambda: float(x[0]), stream)
+
+    seen, trace = fail()
+    gc.collect()
+    assert not trace.ok
+    assert seen() is None

@@ -18,6 +18,7 @@ from .style import (
     RECORDED,
     Canvas,
     Lane,
+    decade,
     idle_background,
     lane_axes,
     microseconds,
@@ -100,7 +101,7 @@ class LaunchOverheadChart:
         axes.set_yscale("log")
         axes.set_xlim(0.5, 500)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: _decade(v)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: decade(v)))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_minor_locator(NullLocator())
         (self._loop_line,) = axes.plot([], [], color=HOST, linewidth=2.4)
@@ -210,11 +211,3 @@ _LABEL = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none
 
 def _columns(points: Spans) -> tuple[list[float], list[float]]:
     return [x for x, _ in points], [y for _, y in points]
-
-
-def _decade(us: float) -> str:
-    if us >= 1e6:
-        return f"{us / 1e6:g} s"
-    if us >= 1e3:
-        return f"{us / 1e3:g} ms"
-    return f"{us:g} µs"

@@ -181,6 +181,15 @@ def microseconds(us: float) -> str:
     return f"{us:.1f} µs"
 
 
+def decade(us: float) -> str:
+    """A tick of a logarithmic axis of times: 10 µs, 1 ms, 100 s."""
+    if us >= 1e6:
+        return f"{us / 1e6:,.10g} s"
+    if us >= 1e3:
+        return f"{us / 1e3:g} ms"
+    return f"{us:g} µs"
+
+
 def nice_ceiling(value: float) -> float:
     """The smallest round number that is not below `value`."""
     value = max(value, 1e-3)

@@ -93,6 +93,18 @@ class Dial:
             listener()
 
 
+def api_choice(apis: dict[str, str], api: str | None) -> widgets.Dropdown:
+    """The choice among launch APIs (name → label); `api` None is CuPy's RawKernel. Raises ValueError for one not among them."""
+    if api is None:
+        api = "rawkernel"
+    if api not in apis:
+        raise ValueError(f"no launch API {api!r} here; there are {', '.join(apis)}")
+    return widgets.Dropdown(
+        options=[(label, name) for name, label in apis.items()], value=api, description="launched through",
+        style=_STYLE, layout=widgets.Layout(width="440px"),
+    )  # fmt: skip
+
+
 def _log(x: float, base: float) -> float:
     import math
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipywidgets as widgets
 import numpy as np
 
 from onelaunch.charts.bars import ApiCost, DecodeBudgetChart, LoopOrGraphChart, WhoPaysChart
@@ -12,7 +11,7 @@ from onelaunch.device import API_LABELS, current
 from onelaunch.measure.comparison import LoopOrGraph, comparison_on, recorded_totals
 from onelaunch.measure.recording import Recording
 
-from .base import Dial, Explorer
+from .base import Dial, Explorer, api_choice
 
 CURVE_US = np.geomspace(0.5, 500, 61)
 TIMELINE_LAUNCHES = 12  # as many as can be told apart
@@ -34,20 +33,12 @@ class LaunchOverheadExplorer(Explorer):
 
     def __init__(self, launches: int, kernel_us: float, api: str | None):
         self._comparison = comparison_on(current())
-        apis = self._comparison.apis
-        if api is None:
-            api = "rawkernel"
-        if api not in apis:
-            raise ValueError(f"no launch API {api!r} here; there are {', '.join(apis)}")
+        self.api = api_choice(self._comparison.apis, api)
         instant = current().is_instant
         self.launches = Dial("kernel count", launches, 0, 4096, scale="log2", continuous=instant)
         self.kernel_us = Dial(
             "kernel duration", kernel_us, 0, 500, unit="µs", scale="log10", step=0.5, whole=False, continuous=instant
         )
-        self.api = widgets.Dropdown(
-            options=[(label, name) for name, label in apis.items()], value=api, description="launched through",
-            style={"description_width": "132px"}, layout=widgets.Layout(width="440px"),
-        )  # fmt: skip
         self._chart = LaunchOverheadChart()
         self._recording = Recording.load()
         for dial in (self.launches, self.kernel_us):

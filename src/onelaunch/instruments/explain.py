@@ -263,6 +263,11 @@ _CALLS = (
         "ask outside the capture; inside, order work with events",
     ),
     (
+        r"\b(float|int|bool|print)\(|\.(get|item|tolist)\(|asnumpy\(",
+        "it copies to the host, which has to wait for work that is only being recorded",
+        "read results after the replay",
+    ),
+    (
         r"ynchronize\(|\.sync\(",
         "the host would wait for work that is only being recorded",
         "synchronise before the capture, or after the replay",

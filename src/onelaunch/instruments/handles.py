@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,22 @@ class Source:
     owner: Any = None  # kept alive while it is read
 
 
+class CapturedGraph:
+    """The handle of a graph that an instrument captured, destroyed with the last reference to it."""
+
+    def __init__(self, cudart: Any, graph: Any):
+        self._graph = graph
+        weakref.finalize(self, cudart.cudaGraphDestroy, graph).atexit = False
+
+    def __int__(self) -> int:
+        return int(self._graph)
+
+    __index__ = __int__
+
+    def __repr__(self) -> str:
+        return "<captured cudaGraph_t>"
+
+
 @dataclass(frozen=True)
 class Raw:
     """The nodes of a graph as handles, each behind those it depends on, and the edges as pairs of places in that list."""
@@ -42,7 +59,7 @@ def source_of(graph: Any) -> Source:
         raise TypeError(f"not a graph: {graph!r}. It takes {ACCEPTED}")
     if kind in ("cudaGraphExec_t", "CUgraphExec"):
         raise TypeError(EXECUTABLE)
-    if isinstance(graph, int) or kind in ("cudaGraph_t", "CUgraph"):
+    if isinstance(graph, int | CapturedGraph) or kind in ("cudaGraph_t", "CUgraph"):
         return Source(_not_null(int(graph)), owner=graph)
     if hasattr(graph, "raw_cuda_graph"):
         return Source(_of_torch(graph), owner=graph)

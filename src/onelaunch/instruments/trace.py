@@ -10,7 +10,6 @@ import re
 import sys
 import sysconfig
 import types
-import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 from onelaunch.device import current
 
 from .explain import Explanation, explain_call
+from .handles import CapturedGraph
 
 ACTIVE, INVALIDATED, NONE = "active", "invalidated", "not capturing"
 KINDS_UP_TO = 1024  # nodes: beyond, new nodes are counted and not looked at
@@ -141,11 +141,12 @@ def _note(line: TracedLine) -> str:
 
 def _row(line: TracedLine, culprit: bool) -> str:
     source = html.escape("    " * line.depth + line.source.rstrip())
-    style = "text-align:left" + (
-        ";background:#D55E00;color:white" if culprit else ";background:#E69F00" if line.outside else ""
-    )
+    flagged = line.outside or line.stale
+    colour = "background:#D55E00;color:white" if culprit else "background:#F6D58A;color:black" if flagged else ""
+    style = f"text-align:left;vertical-align:top;{colour}"
+    code = "white-space:pre;background:transparent;color:inherit;font-family:monospace"
     cells = (
-        str(line.number), f'<pre style="margin:0">{source}</pre>', f"× {line.hits}" if line.hits > 1 else "", line.added,
+        str(line.number), f'<span style="{code}">{source}</span>', f"× {line.hits}" if line.hits > 1 else "", line.added,
         html.escape(_note(line) or line.status),
     )  # fmt: skip
     return "<tr>" + "".join(f'<td style="{style}">{cell}</td>' for cell in cells) + "</tr>"
@@ -218,7 +219,7 @@ class _Watch:
             try:
                 self.fn()
             except Exception as raised:
-                error = raised
+                error = _without_frames(raised)
             finally:
                 sys.settrace(before)
             self._look()
@@ -247,8 +248,7 @@ class _Watch:
         if (failed := self._failed(result)) is not None:
             return None, failed
         graph = result[1]
-        holder = _Graph(self.rt, graph)
-        return holder, None
+        return CapturedGraph(self.rt, graph), None
 
     # -- tracing ------------------------------------------------------------------------------------------------------
 
@@ -291,12 +291,12 @@ class _Watch:
             source = linecache.getline(file, number).rstrip("\n")
             line = TracedLine(file, number, source, len(self.frames) - 1, frame.f_code.co_name)
             self.lines[key] = line
-        if frame.f_lineno == number and not (line.hits and isinstance(_statements(file).get(number), ast.With)):
-            line.hits += 1  # of `with`, the exit counts as well: once says enough
+        if frame.f_lineno == number and not (line.hits and isinstance(_statements(file).get(number), _HEADS)):
+            line.hits += 1  # the head of a block is come by on the way out as well: once says enough
         self._may_launch = _launches(file, number, frame)
         return line
 
-    _may_launch = False
+    _may_launch = False  # whether the line that runs launches something, as far as its source says
 
     def _look(self) -> None:
         """What the line that has just run did to the capture."""
@@ -381,20 +381,13 @@ class _Watch:
         return list(self.lines.values())
 
 
-class _Graph:
-    """A captured graph's handle, destroyed with the last reference to it."""
-
-    def __init__(self, rt: Any, graph: Any):
-        self._graph = graph
-        weakref.finalize(self, rt.cudaGraphDestroy, graph).atexit = False
-
-    def __int__(self) -> int:
-        return int(self._graph)
-
-    __index__ = __int__
-
-    def __repr__(self) -> str:
-        return "<captured cudaGraph_t>"
+def _without_frames(error: BaseException) -> BaseException:
+    """The error without its tracebacks, whose frames would keep arrays alive."""
+    link: BaseException | None = error
+    while link is not None:
+        link.__traceback__ = None
+        link = link.__cause__ or link.__context__
+    return error
 
 
 def describe(error: BaseException | type) -> str:
@@ -462,6 +455,9 @@ def _is_library(file: str) -> bool:
 
 
 _LIBRARIES = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), str(Path(__file__).parents[1]))
+
+
+_HEADS = ast.With | ast.For | ast.While
 
 
 def _launches(file: str, number: int, frame: types.FrameType) -> bool:

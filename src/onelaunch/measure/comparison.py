@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from onelaunch.device import API_LABELS, Device, HostTimes, Provenance, Work
+from onelaunch.device import API_LABELS, Device, HostTimes, Phases, Provenance, Work
 
 BALANCED = 1.15  # up to this ratio neither side is said to be the slower one: runs differ by more
 GRAPHS_KEPT = 8  # executable graphs of 4,096 nodes take megabytes
@@ -34,10 +34,10 @@ class Slopes:
     first_us: float = 0.0
 
     def loop_total_us(self, launches: int, kernel_us: float | np.ndarray) -> float | np.ndarray:
-        """The loop: whichever is slower, the host or the device."""
-        host = self.first_us + launches * self.launch_us + self.loop_tail_us
-        device = self.first_us + self.launch_us + self.loop_tail_us + launches * (kernel_us + self.queued_us)
-        return np.maximum(host, device) if launches else 0.0 * np.asarray(kernel_us)
+        """The loop: the first launch, then whichever is slower of host and device for each other one, and the last kernel."""
+        each = np.maximum(self.launch_us, kernel_us + self.queued_us)
+        loop = self.first_us + self.launch_us + (launches - 1) * each + kernel_us + self.loop_tail_us
+        return loop if launches else 0.0 * np.asarray(kernel_us)
 
     def replay_total_us(self, launches: int, kernel_us: float | np.ndarray) -> float | np.ndarray:
         """The replay: the device, and one launch."""
@@ -48,6 +48,12 @@ class Slopes:
         """The kernel duration from which the device is slower than the host; None if it is slower with any kernel."""
         crossover = self.launch_us - self.queued_us
         return crossover if crossover > 0 else None
+
+    def ceiling(self, launches: int, kernel_us: float | np.ndarray) -> float | np.ndarray:
+        """How many times as fast a graph can be at the most: max(host, device) / device, which is the loop's total time over
+        that of the kernels alone, as a graph runs them. What a replay costs beyond its nodes keeps it below."""
+        busy = launches * np.maximum(kernel_us + self.node_us, 1e-9)
+        return self.loop_total_us(launches, kernel_us) / busy if launches else 1.0 + 0.0 * np.asarray(kernel_us)
 
     def bound_by(self, kernel_us: float) -> str:
         """What a long loop of such kernels waits for: "host", "GPU", or "both" where the two are within 15 percent."""
@@ -122,6 +128,26 @@ class Comparison:
         work.run_replays(graph, self.stream)
         self._work(api, kernel_us)
         return self._middle(lambda: work.run_replays(graph, self.stream), launches * kernel_us)
+
+    def phases(self, api: str, launches: int) -> Phases:
+        """A graph of that many launches of the shortest kernel from its capture on: the median of each phase of a few graphs.
+
+        Raises ValueError for a count below 1.
+        """
+        if launches < 1:
+            raise ValueError(f"a graph of {launches} launches has no phases to measure")
+        work = self._work(api, 0.0)
+        warm_up, times = (0, 1) if self.device.is_instant else (1, 5)
+        found = [self.device.measure_phases(work, launches, self.stream) for _ in range(warm_up + times)][warm_up:]
+
+        def times_of(name: str) -> HostTimes:
+            both = [getattr(phases, name) for phases in found]
+            return HostTimes(median(t.host_us for t in both), median(t.total_us for t in both))
+
+        capture, end, instantiate = (
+            median(getattr(phases, name) for phases in found) for name in ("capture_us", "end_us", "instantiate_us")
+        )
+        return Phases(capture, end, instantiate, times_of("first"), times_of("replay"))
 
     def launch_costs(self, launches: int) -> dict[str, float]:
         """Host time for each of `launches` launches of the shortest kernel, for every API here, in µs."""
