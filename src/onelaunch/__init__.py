@@ -38,6 +38,7 @@ __all__ = [
     "predict",
     "should_i_graph",
     "time",
+    "timeline",
     "trace_capture",
     "types",
 ]
@@ -55,6 +56,7 @@ _LATER = {
     "graph_view": "onelaunch.instruments.view",
     "predict": "onelaunch.explore",
     "should_i_graph": "onelaunch.instruments.advice",
+    "timeline": "onelaunch.instruments.timeline",
     "trace_capture": "onelaunch.instruments.trace",
 }
 

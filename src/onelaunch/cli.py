@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from onelaunch.device import DeviceUnavailableError, choose, diagnose, find
+from onelaunch.device.probe import INSTALL_CUPTI
 from onelaunch.measure import Recording, RecordingError, sweeps
 from onelaunch.measure.recording import SHIPPED
 
@@ -47,6 +48,8 @@ def doctor() -> int:
         if installed is None:
             missing.append(name)
     rows += [(name, number, "") for name, number in found.packages.items() if name not in NOTEBOOK_PACKAGES]
+    if found.cupy and "cupti-python" not in found.packages:
+        rows.append(("cupti-python", "missing: ol.timeline does not see the GPU", INSTALL_CUPTI))
     kernel, mend = _kernel()
     rows.append(("Jupyter kernel", kernel, mend))
     width = max(len(name) for name, _, _ in rows)

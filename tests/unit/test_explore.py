@@ -325,7 +325,7 @@ def test_the_verdict_says_what_sets_the_floor(gain):
     for kernel_us, verdict, words in (
         (0.5, "host-bound: a launch costs the host", "so the host sets the floor; a graph lowers it to the GPU's"),
         (crossover, "hardly: a launch costs the host", "so neither waits for the other"),
-        (1.6 * crossover, "hardly: GPU-bound: ", "so the kernels set the floor"),
+        (1.4 * crossover, "hardly: GPU-bound: ", "so the kernels set the floor"),
         (100, "no: GPU-bound: ", "1.01× as fast at the most; here 1.01×"),
     ):
         gain.kernel_us.value = round(kernel_us, 1)

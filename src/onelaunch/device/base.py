@@ -152,6 +152,15 @@ class Device(ABC):
         """What a node of a graph holds (a `cudaGraphNode_t`, a `CUgraphNode` or its number). Raises the device's error for a
         handle that is none."""
 
+    @abstractmethod
+    def record_timeline(self, fn: Callable[[], object], wait: Callable[[], object]) -> Trace:
+        """Calls `fn()` and then `wait()`, which waits for its work, and says what host and GPU did meanwhile.
+
+        Every span has a kind: of the host "launch", "captured launch", "graph launch", "memcpy", "memset", "synchronize", "host
+        function" or "call"; of the GPU "kernel", "memcpy", "memset" or another kind of node. `source` says who saw it. Where
+        nobody could see the GPU, `device` is empty, and `note` says why. What `fn` raises gets out, tracing is off then.
+        """
+
     def reference_chain(self, length: int) -> dict[str, float] | None:
         """One captured chain of empty kernels from C++ (column → µs); None where there is no C++ compiler."""
         return None

@@ -27,7 +27,7 @@ from numba import types as numba_types
 
 from onelaunch.sim.gpu import Span, Trace
 
-from . import live_facts
+from . import live_facts, live_timeline
 from .base import API_LABELS, NEEDS_SIGNATURE, Device, HostTimes, Phases, Work
 from .probe import find
 from .provenance import Provenance
@@ -394,6 +394,9 @@ class LiveDevice(LiveLibraries, Device):
         }
         self._has_torch = "torch" in found.packages
         self.kernel("work")  # compiles: what is missing for that should be heard now
+
+    def record_timeline(self, fn: Callable[[], object], wait: Callable[[], object]) -> Trace:
+        return live_timeline.record(fn, wait, self.now_us, cupy.cuda.runtime.deviceSynchronize)
 
     @property
     def provenance(self) -> Provenance:

@@ -9,7 +9,10 @@ from importlib.metadata import PackageNotFoundError, version
 
 OLDEST_FOR_CUDA_13 = (7, 5)  # CUDA 13.0 release notes: Maxwell, Pascal and Volta dropped
 CUPY = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
-PACKAGES = ("numpy", *CUPY, "numba", "numba-cuda", "cuda-core", "cuda-bindings", "torch")
+PACKAGES = ("numpy", *CUPY, "numba", "numba-cuda", "cuda-core", "cuda-bindings", "cupti-python", "torch")
+
+# CUPTI's Python package reads records of its own version of CUPTI, so both are named.
+INSTALL_CUPTI = "uv pip install 'cupti-python==13.0.*' 'nvidia-cuda-cupti==13.0.*'"
 
 
 @dataclass(frozen=True)

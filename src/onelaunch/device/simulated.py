@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
@@ -14,6 +15,7 @@ from onelaunch.sim.stream import Op
 
 from . import simulated_facts
 from .base import API_LABELS, NEEDS_SIGNATURE, Device, HostTimes, Phases, Work
+from .calls import call_kind
 from .provenance import Provenance
 
 
@@ -186,6 +188,23 @@ class SimulatedDevice(Device):
         )
         capture, end, instantiate = (b - a for a, b in itertools.pairwise(marks))
         return Phases(capture, end, instantiate, first, replay)
+
+    def record_timeline(self, fn: Callable[[], object], wait: Callable[[], object]) -> sim_gpu.Trace:
+        gpu = sim_gpu.current()
+        gpu.wait_for_device()
+        before, gpu.trace = gpu.trace, sim_gpu.Trace(source="virtual clock")
+        trace = gpu.trace
+        try:
+            fn()
+            trace.returned_us = gpu.now_us
+            wait()
+            waited = len(trace.host)
+            gpu.wait_for_device()  # for streams that `wait` left alone
+            del trace.host[waited:]
+        finally:
+            gpu.trace = before
+        trace.host = [replace(span, kind=span.kind or call_kind(span.name)) for span in trace.host]
+        return trace
 
     def measure_visibility(self, stream: Any) -> float:
         gpu, raw = sim_gpu.current(), sim_gpu.current().stream(stream.ptr)

@@ -89,7 +89,7 @@ def measure(fn: Callable[[], object], *, stream: Any = None, repeats: int = 20, 
     if not hasattr(stream, "synchronize") or not hasattr(stream, "ptr"):
         raise TypeError(f"stream must be a cp.cuda.Stream, not {type(stream).__name__} {stream!r}")
 
-    with _usable_afterwards(stream):
+    with usable_afterwards(stream):
         stream.synchronize()
         first = device.time_calls(fn, stream.synchronize)
         for _ in range(warmup):
@@ -116,7 +116,7 @@ def measure(fn: Callable[[], object], *, stream: Any = None, repeats: int = 20, 
 
 
 @contextlib.contextmanager
-def _usable_afterwards(stream: Any):
+def usable_afterwards(stream: Any):
     """Leaves `stream` idle and out of any capture if the block raises."""
     try:
         yield

@@ -14,30 +14,52 @@ from .costs import Costs
 from .errors import CUDARuntimeError
 from .graph import Replay
 from .memory import Memory, Pool
-from .ops import Condition
-from .stream import LEGACY_HANDLE, LEGACY_HANDLES, PER_THREAD_HANDLE, Op, RecordOp, Stream, WaitOp
+from .ops import Condition, CopyOp
+from .stream import LEGACY_HANDLE, LEGACY_HANDLES, PER_THREAD_HANDLE, NodeAt, Op, RecordOp, Stream, WaitOp
 
 
 @dataclass(frozen=True)
 class Span:
-    """Something that took time: on the host an API call, on the device an operation. Times in µs of the virtual clock."""
+    """Something that took time: on the host an API call, on the device an operation. Times in µs of one clock for both.
+
+    On the device, `stream` is a number for the stream, and an operation that a graph launched has what stands for the graph
+    and for the node, in the order of the nodes; they mean something within one trace only.
+    """
 
     name: str
     start_us: float
     end_us: float
     stream: int = 0
+    kind: str = ""
+    graph: int | None = None
+    node: int | tuple[int, ...] | None = None
 
 
 @dataclass
 class Trace:
-    """What happened while tracing was on."""
+    """What happened while tracing was on. `source` says who saw it, `note` what it could not see; `returned_us` is when the
+    traced function returned."""
 
     host: list[Span] = field(default_factory=list)
     device: list[Span] = field(default_factory=list)
+    source: str = ""
+    note: str = ""
+    returned_us: float = math.inf
+    _graphs: dict[object, int] = field(default_factory=dict, repr=False)
 
-    def on_device(self, op: Op, start: float, end: float, stream: int = 0) -> None:
-        if end > start and op.kind != "graph":
-            self.device.append(Span(op.name or op.kind, start, end, stream))
+    def on_device(self, op: Op, start: float, end: float, place: int | NodeAt = 0) -> None:
+        moves = type(op) is CopyOp or op.kind == "memcpy"  # a copy is there even where it takes the device no time
+        if op.kind == "graph" or not (end > start or moves):
+            return
+        stream, graph, node = (place, None, None) if isinstance(place, int) else place
+        if graph is not None:
+            graph = self._graphs.setdefault(graph, len(self._graphs))
+        name = op.name or op.kind
+        if type(op) is CopyOp:
+            target, source = ("D" if side else "H" for side in op.sides)
+            name = f"memcpy {source}to{target}"
+        spans = self.host if op.kind == "host" else self.device
+        spans.append(Span(name, start, end, stream, op.kind, graph, node))
 
 
 class ThreadState(threading.local):
@@ -104,7 +126,7 @@ class Engine:
         cost = self.costs.launch[api]
         if stream.capture is not None:
             nodes = len(stream.capture.graph.nodes)
-            self.charge(cost.in_capture(nodes + 1) - (cost.in_capture(nodes) if nodes else 0.0) + extra_us, "launch")
+            self.charge(cost.in_capture(nodes + 1) - (cost.in_capture(nodes) if nodes else 0.0) + extra_us, "captured launch")
             return
         if self._waited_us is not None:
             extra_us += cost.after_wait(self._waited_us)
@@ -210,15 +232,16 @@ class Engine:
         """Calls `callback(us)` when the device's time has come to `us`."""
         heapq.heappush(self._coming, (us, next(self._order), callback))
 
-    def perform(self, op: Op, start: float, end: float, stream: int = 0) -> None:
-        """Does what an operation does, at its end; what goes wrong is kept for the host's next call."""
+    def perform(self, op: Op, start: float, end: float, place: int | NodeAt = 0) -> None:
+        """Does what an operation does, at its end; what goes wrong is kept for the host's next call. `place` is the stream's
+        handle, or in a graph the node."""
         if self.fault is None:
             try:
                 op.effect(self)
             except Exception as error:
                 self.went_wrong(error, op)
         if self.trace is not None:
-            self.trace.on_device(op, start, end, stream)
+            self.trace.on_device(op, start, end, place)
 
     def _start_of(self, stream: Stream) -> float | None:
         """When the stream's next operation would start; None while it waits for something that has no time yet."""
@@ -356,11 +379,11 @@ class Engine:
             self.memory.trim_async()
         self.raise_fault()
 
-    def wait_for_device(self) -> None:
+    def wait_for_device(self, name: str = "synchronize") -> None:
         """The host waits until nothing runs any more; raises nothing (what a free does before it frees)."""
-        self.wait_until(max(map(self.drain, list(self.streams.values()))))
+        self.wait_until(max(map(self.drain, list(self.streams.values()))), name)
 
-    def wait_until(self, us: float) -> None:
+    def wait_until(self, us: float, name: str = "synchronize") -> None:
         """The host's clock goes to `us`, and through the return from the wait."""
         started = self.now_us
         if us > self.now_us:
@@ -369,7 +392,7 @@ class Engine:
         else:
             self.now_us += self.costs.sync_idle_us
         if self.trace is not None:
-            self.trace.host.append(Span("synchronize", started, self.now_us))
+            self.trace.host.append(Span(name, started, self.now_us))
         self._waited_us = self.now_us - started
 
     def raise_fault(self) -> None:

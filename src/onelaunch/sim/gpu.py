@@ -116,7 +116,7 @@ class Gpu(Engine):
 
     def poll(self) -> None:
         """The host asks how far the device is: that takes a moment, in which the device works on."""
-        self.charge(self.costs.sync_idle_us)
+        self.charge(self.costs.sync_idle_us, "query")
         self.run_until(self.now_us)
 
     def wait_for(self, event: Event) -> None:
@@ -382,7 +382,7 @@ class Gpu(Engine):
         """cudaMalloc. Raises cudaErrorMemoryAllocation."""
         self.raise_fault()
         self.forbid_unsafe()
-        self.charge(self.costs.cuda_malloc_us)
+        self.charge(self.costs.cuda_malloc_us, "cudaMalloc")
         return self._with_room(lambda: self.memory.allocate(nbytes))
 
     def _with_room(self, allocate: Callable[[], int]) -> int:
@@ -399,7 +399,7 @@ class Gpu(Engine):
         self.raise_fault()
         self.forbid_unsafe()
         if address:
-            self.wait_for_device()
+            self.wait_for_device("cudaFree")
             self.raise_fault()
             self.memory.free(address)
 
@@ -475,21 +475,21 @@ class Gpu(Engine):
         """cudaMallocHost: page-locked host memory."""
         self.raise_fault()
         self.forbid_unsafe()
-        self.charge(self.costs.cuda_malloc_us)
+        self.charge(self.costs.cuda_malloc_us, "cudaMallocHost")
         return self.memory.pin(nbytes)
 
     def register_host(self, buffer) -> int:
         """Page-locks a ctypes array, for as long as it lives; returns its address."""
         self.raise_fault()
         self.forbid_unsafe()
-        self.charge(self.costs.cuda_malloc_us)
+        self.charge(self.costs.cuda_malloc_us, "cudaHostRegister")
         return self.memory.register(buffer, keep=False)
 
     def free_host(self, address: int) -> None:
         """cudaFreeHost, which waits for the whole device; of 0 it does nothing."""
         self.forbid_unsafe()
         if address:
-            self.wait_for_device()
+            self.wait_for_device("cudaFreeHost")
             self.memory.unpin(address)
 
     def allocate(self, nbytes: int, stream: Stream):
@@ -498,7 +498,7 @@ class Gpu(Engine):
         if self.captures and not self.pool.has(nbytes, stream.handle):
             self.forbid_unsafe()
         chunk, pooled = self.pool.malloc(nbytes, stream.handle)
-        self.charge(self.costs.pool_alloc_us if pooled else self.costs.cuda_malloc_us)
+        self.charge(*((self.costs.pool_alloc_us,) if pooled else (self.costs.cuda_malloc_us, "cudaMalloc")))
         return chunk
 
     def copy(self, name: str, stream: Stream, host_us: float, effect: Callable[[], object]) -> None:
@@ -515,7 +515,16 @@ class Gpu(Engine):
         stream.ends.clear()
         self._waited_us = self.now_us - started
         if self.trace is not None:
-            self.trace.host.append(Span(name, started, self.now_us))
+            self._trace_copy(name, stream, started, max(started, end), host_us)
+
+    def _trace_copy(self, name: str, stream: Stream, started: float, begin: float, host_us: float) -> None:
+        """A copy that the host waited for: the device has it in hand for as long as it takes beyond the shortest such copy, and
+        until the host begins to return."""
+        costs, direction = self.costs, {"copy to host": " DtoH", "copy to device": " HtoD"}.get(name, "")
+        shortest = (costs.copy_to_device if name == "copy to device" else costs.copy_to_host)(0)
+        moved = stream.free_at - max(costs.nodes["memcpy"], host_us - shortest)
+        self.trace.host.append(Span(name, started, self.now_us))
+        self.trace.device.append(Span(f"memcpy{direction}", max(begin, moved), stream.free_at, stream.handle, "memcpy"))
 
     def memcpy(self, target: int, source: int, nbytes: int, kind: CopyKind) -> None:
         """cudaMemcpy: in the legacy stream, and the host waits. Raises cudaErrorInvalidValue for addresses of another kind."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import CUDARuntimeError
 from .kernel import KernelOp
 from .ops import EMPTY, AllocOp, ChildOp, Condition, ConditionalOp, CopyOp, EmptyOp, FreeOp, MemsetOp, RecordNodeOp, WaitNodeOp
-from .stream import Op
+from .stream import NodeAt, Op
 
 if TYPE_CHECKING:
     from .gpu import Gpu
@@ -289,9 +289,17 @@ class Plan:
         self.begin(alone, start, ends.append, root_us)
         return alone.run(ends, start)
 
-    def begin(self, gpu: Gpu, start: float, done: Callable[[float], None], root_us: float = 0.0) -> None:
-        """The same beside other work: each operation does its work when the device's time has come to its end."""
-        self._schedule(gpu, start, root_us, gpu.at, lambda op, us, finish: op.start(gpu, us, finish), done)
+    def begin(
+        self, gpu: Gpu, start: float, done: Callable[[float], None], root_us: float = 0.0, place: int | NodeAt = 0
+    ) -> None:
+        """The same beside other work: each operation does its work when the device's time has come to its end. `place` is for
+        traces: of the node that this is the body of, or for a whole graph without a node yet."""
+        if gpu.trace is None or not isinstance(place, NodeAt):
+            launch = lambda i, us, finish: self.ops[i].start(gpu, us, finish)  # noqa: E731
+        else:
+            stream, graph, within = place
+            launch = lambda i, us, finish: self.ops[i].start(gpu, us, finish, NodeAt(stream, graph, (*within, i)))  # noqa: E731
+        self._schedule(gpu, start, root_us, gpu.at, launch, done)
 
     def _schedule(
         self,
@@ -299,10 +307,10 @@ class Plan:
         start: float,
         root_us: float,
         at: Callable[[float, Callable[[float], None]], None],
-        launch: Callable[[Op, float, Callable[[float], None]], None],
+        launch: Callable[[int, float, Callable[[float], None]], None],
         done: Callable[[float], None],
     ) -> None:
-        """Starts each node once its dependencies have ended: `launch(op, start, finish)`. Calls `done` with the last end.
+        """Starts each node once its dependencies have ended: `launch(number, start, finish)`. Calls `done` with the last end.
 
         In a graph with branches, a node that waits for several starts `join_us` later for each further one. All nodes pass one
         dispatcher, in the order in which they become ready, and start `dispatch_us` apart. It has each in hand for longer, for
@@ -326,7 +334,7 @@ class Plan:
                 free = begin + costs.dispatch_us
             started[i], number[i] = begin, dispatched
             dispatched += 1
-            launch(self.ops[i], begin, lambda end: end_node(i, end))
+            launch(i, begin, lambda end: end_node(i, end))
 
         def end_node(i: int, end: float) -> None:
             nonlocal unfinished
@@ -559,7 +567,7 @@ class Replay(Op):
             executable.running, executable.free_at = False, end
             finish(end)
 
-        self.plan.begin(gpu, start, done, gpu.costs.root_us)
+        self.plan.begin(gpu, start, done, gpu.costs.root_us, place=NodeAt(stream, executable, ()))
 
 
 # -- updating an executable graph -------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from .errors import CUDARuntimeError
 from .memory import Memory
-from .stream import Event, Op, RecordOp
+from .stream import Event, NodeAt, Op, RecordOp
 
 if TYPE_CHECKING:
     from .gpu import Gpu
@@ -119,7 +119,7 @@ class RecordNodeOp(Op):
         self.perform_at(end)
         return end
 
-    def start(self, gpu: Gpu, start: float, finish: Callable[[float], None], stream: int = 0) -> None:
+    def start(self, gpu: Gpu, start: float, finish: Callable[[float], None], place: int | NodeAt = 0) -> None:
         gpu.at(start + self.duration_us(gpu), lambda end: (self.perform_at(end), finish(end)))
 
 
@@ -139,7 +139,7 @@ class WaitNodeOp(Op):
         record = self.launched.popleft()
         return max(start, record.time_us or 0.0) if record else start
 
-    def start(self, gpu: Gpu, start: float, finish: Callable[[float], None], stream: int = 0) -> None:
+    def start(self, gpu: Gpu, start: float, finish: Callable[[float], None], place: int | NodeAt = 0) -> None:
         record = self.launched.popleft()
 
         def reached(us: float) -> None:
@@ -218,11 +218,11 @@ class ConditionalOp(Op):
                 break
         return end
 
-    def start(self, gpu: Gpu, start: float, finish: Callable[[float], None], stream: int = 0) -> None:
+    def start(self, gpu: Gpu, start: float, finish: Callable[[float], None], place: int | NodeAt = 0) -> None:
         plan, begin = self.chosen(), start + gpu.costs.nodes["while iteration"]
         if plan is None:
             gpu.at(start, finish)
         elif self.form == "while":
-            plan.begin(gpu, begin, lambda end: self.start(gpu, end, finish))
+            plan.begin(gpu, begin, lambda end: self.start(gpu, end, finish, place), place=place)
         else:
-            plan.begin(gpu, begin, finish)
+            plan.begin(gpu, begin, finish, place=place)

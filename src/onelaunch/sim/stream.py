@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from .capture import Capture
@@ -14,6 +14,14 @@ if TYPE_CHECKING:
 LEGACY_HANDLE = 0  # CuPy's null stream: cudaStreamLegacy
 LEGACY_HANDLES = (0, 1)
 PER_THREAD_HANDLE = 2  # cudaStreamPerThread
+
+
+class NodeAt(NamedTuple):
+    """Where a graph's node is while it runs: in which stream the graph was launched, and which node of which graph it is."""
+
+    stream: int
+    graph: object
+    node: tuple[int, ...]  # its number in the plan; inside a conditional body, that of the conditional node in front
 
 
 class Op:
@@ -42,11 +50,12 @@ class Op:
         self.effect(gpu)
         return end
 
-    def start(self, gpu: Gpu, start: float, finish: Callable[[float], None], stream: int = 0) -> None:
-        """Begins beside other work; calls `finish` with the end when the device's time has come there."""
+    def start(self, gpu: Gpu, start: float, finish: Callable[[float], None], place: int | NodeAt = 0) -> None:
+        """Begins beside other work; calls `finish` with the end when the device's time has come there. `place`, the stream's
+        handle or a graph's node, is for traces."""
 
         def end_here(end: float) -> None:
-            gpu.perform(self, start, end, stream)
+            gpu.perform(self, start, end, place)
             finish(end)
 
         gpu.at(start + self.duration_us(gpu), end_here)
