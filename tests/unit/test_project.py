@@ -66,6 +66,25 @@ def test_readme_opens_with_the_two_commands_that_ci_runs():
     assert "uv run pytest" in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
 
 
+def test_readmes_example_prints_what_readme_says(tmp_path):
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    [(code, printed)] = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", readme, re.DOTALL)
+    script = tmp_path / "step.py"
+    script.write_text(code, encoding="utf-8")
+    env = os.environ | {"ONELAUNCH_DEVICE": "sim", "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(
+        [sys.executable, script], env=env, capture_output=True, text=True, encoding="utf-8", check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == printed
+
+
+def test_readme_names_every_instrument():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    modules = {p.stem for p in (ROOT / "src/onelaunch/instruments").glob("*.py")} - {"__init__", "handles"}
+    assert len(set(re.findall(r"^\| `ol\.(\w+)\(", readme, re.MULTILINE))) == len(modules)
+
+
 def test_notebook_links_lead_somewhere():
     import nbformat
 

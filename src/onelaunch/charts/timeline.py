@@ -83,7 +83,7 @@ def draw(view: View) -> Figure:
     """The whole timeline; where it holds too many spans to be told apart, its beginning in detail below."""
     rows = _rows(view.gpu)
     blocks = [*view.host, *(b for row in rows for b in row.blocks)]
-    end = nice_ceiling(max((b.end for b in blocks), default=1.0))
+    end = max((b.end for b in blocks), default=1.0)
     crowded = any(len(row) > CROWDED for row in (view.host, *(r.blocks for r in rows)))
     windows = [end]
     if crowded and (part := _beginning(view.host, rows)) < end / 2:
