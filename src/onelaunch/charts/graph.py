@@ -442,10 +442,15 @@ def _tint(colour: str, share: float) -> tuple[float, float, float]:
     return tuple(1 - share + share * c for c in to_rgb(colour))
 
 
+def rgba(figure: Figure) -> np.ndarray:
+    """The figure as an image: height × width × 4, uint8."""
+    figure.canvas.draw()
+    return np.asarray(figure.canvas.buffer_rgba())
+
+
 def png(figure: Figure) -> bytes:
     """The figure as a PNG."""
-    figure.canvas.draw()
-    return encode(np.asarray(figure.canvas.buffer_rgba()))
+    return encode(rgba(figure))
 
 
-__all__ = ["DPI", "Box", "Folded", "Part", "Picture", "draw", "fold", "png"]
+__all__ = ["DPI", "WIDTH", "Box", "Folded", "Part", "Picture", "draw", "fold", "png", "rgba"]

@@ -123,6 +123,10 @@ class Canvas:
 
     def png(self, key: Hashable = None) -> bytes:
         """The figure as a PNG. `key` names the limits of the axes."""
+        return encode(self.rgba(key))
+
+    def rgba(self, key: Hashable = None) -> np.ndarray:
+        """The figure as an image (height × width × 4, uint8), to be used before the next one is drawn."""
         canvas = self.figure.canvas
         if self._base is None:
             canvas.draw()
@@ -137,7 +141,7 @@ class Canvas:
             while len(self._with_axes) > self.KEPT:
                 self._with_axes.popitem(last=False)
         self._draw(self._moving)
-        return encode(np.asarray(canvas.buffer_rgba()))
+        return np.asarray(canvas.buffer_rgba())
 
     def _draw(self, artists: Sequence[Artist]) -> None:
         renderer = self.figure.canvas.get_renderer()

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import networkx
     from matplotlib.figure import Figure
 
+    from onelaunch.charts.graph import Picture
+
 LISTED = 24  # lines of nodes in the text
 BODY_NAMES = {"IfNode": ("then",), "IfElseNode": ("then", "else"), "WhileNode": ("body",)}
 FORMS = {"IfNode": "if", "IfElseNode": "if", "WhileNode": "while", "SwitchNode": "switch"}
@@ -215,12 +217,13 @@ class GraphView:
         """The graph drawn from left to right, as a matplotlib figure; long chains and wide levels are folded."""
         from onelaunch.charts.graph import draw
 
-        return draw(self._picture(), self.verdict)
+        return draw(self.picture(), self.verdict)
 
-    def _picture(self):
+    def picture(self) -> Picture:
+        """What `charts.graph` draws."""
         from onelaunch.charts.graph import Box, Picture
 
-        inside = [(f"{label} of [{node.index}]", view._picture()) for node in self.nodes for label, view in node.inner]
+        inside = [(f"{label} of [{node.index}]", view.picture()) for node in self.nodes for label, view in node.inner]
         path = self.slowest_path if self.slowest_path is not None else self.critical_path
         boxes = [Box(node.kind, node.name, node.detail) for node in self.nodes]
         return Picture(boxes, list(self.edges), set(path), inside)

@@ -97,7 +97,8 @@ class Comparison:
     def __init__(self, device: Device):
         self.device = device
         self.stream = device.cp.cuda.Stream(non_blocking=True)
-        self._graphs: OrderedDict[tuple[str, int], Any] = OrderedDict()
+        self._streams, self._marks = [self.stream], []  # for branches: made when first asked for, since a second stream costs
+        self._graphs: OrderedDict[tuple, Any] = OrderedDict()
         self._slopes: dict[str, Slopes] = {}
 
     @property
@@ -128,6 +129,14 @@ class Comparison:
         work.run_replays(graph, self.stream)
         self._work(api, kernel_us)
         return self._middle(lambda: work.run_replays(graph, self.stream), launches * kernel_us)
+
+    def replay_branches(self, width: int, depth: int, kernel_us: float = 0.0) -> tuple[Any, HostTimes]:
+        """One replay of a kernel, `width` branches of `depth` kernels behind it and a kernel behind them, likewise; the graph
+        too."""
+        graph, work = self._branches(width, depth), self._work("rawkernel", 0.0)
+        work.run_replays(graph, self.stream)
+        self._work("rawkernel", kernel_us)
+        return graph, self._middle(lambda: work.run_replays(graph, self.stream), (depth + 2) * kernel_us)
 
     def phases(self, api: str, launches: int) -> Phases:
         """A graph of that many launches of the shortest kernel from its capture on: the median of each phase of a few graphs.
@@ -200,12 +209,34 @@ class Comparison:
         return HostTimes(median(r.host_us for r in runs), runs[len(runs) // 2].total_us)
 
     def _graph(self, api: str, launches: int) -> Any:
-        key = (api, launches)
+        work = self._work(api, 0.0)
+        return self._kept((api, launches), [self.stream], lambda: work.issue(launches, [self.stream]), work)
+
+    def _branches(self, width: int, depth: int) -> Any:
+        cuda, work = self.device.cp.cuda, self._work("rawkernel", 0.0)
+        while len(self._streams) < width:
+            self._streams.append(cuda.Stream(non_blocking=True))
+        while len(self._marks) < width:
+            self._marks.append(cuda.Event(disable_timing=True))
+        streams = self._streams[:width]
+
+        def issue() -> None:
+            work.issue(1, streams[:1])
+            fork(streams, self._marks[0])
+            work.issue(width * depth, streams)
+            join(streams, self._marks[1:])
+            work.issue(1, streams[:1])
+
+        return self._kept(("branches", width, depth), streams, issue, work)
+
+    def _kept(self, key: tuple, streams: Sequence[Any], issue: Callable[[], None], work: Work) -> Any:
+        """The executable graph of what `issue` launches, captured and run once at the first call."""
         if key not in self._graphs:
-            work = self._work(api, 0.0)
-            work.prepare([self.stream])
+            work.prepare(streams)
+            for stream in streams if len(streams) > 1 else ():
+                work.prepare([stream])
             self.stream.begin_capture()
-            work.issue(launches, [self.stream])
+            issue()
             graph = self._graphs[key] = self.stream.end_capture()
             graph.launch(self.stream)
             self.stream.synchronize()
@@ -213,6 +244,23 @@ class Comparison:
                 self._graphs.popitem(last=False)
         self._graphs.move_to_end(key)
         return self._graphs[key]
+
+
+def fork(streams: Sequence[Any], mark: Any) -> None:
+    """The other streams wait for the first one's work so far; in a capture of the first one they join it. `mark`: an event."""
+    origin, *others = streams
+    if others:
+        mark.record(origin)
+    for stream in others:
+        stream.wait_event(mark)
+
+
+def join(streams: Sequence[Any], marks: Sequence[Any]) -> None:
+    """The first stream waits for the others' work so far. `marks`: an event for each of the others."""
+    origin, *others = streams
+    for stream, mark in zip(others, marks, strict=False):
+        mark.record(stream)
+        origin.wait_event(mark)
 
 
 @functools.cache

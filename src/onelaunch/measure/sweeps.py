@@ -24,6 +24,7 @@ from typing import Any
 from onelaunch.device import VARIABLE, Device, Work, current
 
 from .calls import NODES, Calls
+from .comparison import fork, join
 from .recording import Point, Recording, RecordingError, describe_host, point_from_json, point_to_json
 from .timing import Stat
 
@@ -407,37 +408,24 @@ class Sweeps:
             work.prepare([stream])
 
     def _in_turns(self, work: Work, streams: Sequence[Any], length: int) -> None:
-        self._fork(streams)
+        fork(streams, self._marks[0])
         work.issue(length * len(streams), streams)
-        self._join(streams)
+        join(streams, self._marks[1:])
 
     def _by_branch(self, work: Work, streams: Sequence[Any], length: int) -> None:
         """All branches count in the same memory: only the order of the launches differs from `_in_turns`."""
-        self._fork(streams)
+        fork(streams, self._marks[0])
         for stream in streams:
             work.issue(length, [stream])
-        self._join(streams)
+        join(streams, self._marks[1:])
 
     def _diamonds(self, work: Work, streams: Sequence[Any], count: int) -> None:
         for _ in range(count):
             work.issue(1, streams[:1])
-            self._fork(streams)
+            fork(streams, self._marks[0])
             work.issue(len(streams), streams)
-            self._join(streams)
+            join(streams, self._marks[1:])
         work.issue(1, streams[:1])
-
-    def _fork(self, streams: Sequence[Any]) -> None:
-        origin, *others = streams
-        if others:
-            self._marks[0].record(origin)
-        for stream in others:
-            stream.wait_event(self._marks[0])
-
-    def _join(self, streams: Sequence[Any]) -> None:
-        origin, *others = streams
-        for stream, mark in zip(others, self._marks[1:], strict=False):
-            mark.record(stream)
-            origin.wait_event(mark)
 
     # -- arguments, copies, primitives --------------------------------------------------------------------------------
 
