@@ -138,6 +138,82 @@ def test_a_launch_outside_the_graph_is_flagged(increment, cuda, stream):
     assert "ran at once, outside the graph" in repr(trace)
 
 
+def test_several_statements_on_one_line(increment, cp, cuda, stream):
+    """What need not run each time that its line is come by is not called forgotten; what ran outside on each turn is."""
+    kernel, array, x = increment
+    on = cuda.external_stream(stream.ptr)
+    kernel[1, 1](array)
+    with stream:
+        cp.add(x, 1, out=x)
+    cp.cuda.Device().synchronize()
+    never = False
+
+    # fmt: off
+    def fine():
+        for _ in range(3): kernel[1, 1, on](array)  # noqa: E701
+        for _ in range(0): kernel[1, 1](array)  # noqa: E701
+        if never: kernel[1, 1](array)  # noqa: E701
+        if never or on: kernel[1, 1, on](array)  # noqa: E701
+        with stream: cp.add(x, 1, out=x)  # noqa: E701
+        a = 1; kernel[1, 1, on](array)  # noqa: E702
+        [kernel[1, 1, on](array) for _ in range(a - 1)]
+        a > 1 and kernel[1, 1](array)
+        kernel[1, 1](array) if never else None
+
+    def forgets():
+        for _ in range(3): kernel[1, 1](array)  # noqa: E701
+        with stream: kernel[1, 1](array)  # noqa: E701
+        a = 1; kernel[1, a](array)  # noqa: E702
+        for _ in range(3): kernel[1, 1, on](array)  # noqa: E701
+    # fmt: on
+
+    trace = trace_capture(fine, stream)
+    assert trace.ok, trace
+    assert trace.outside == ()
+    assert trace.nodes == 6
+    trace = trace_capture(forgets, stream)
+    assert [line.source.strip().split("  #")[0] for line in trace.outside] == [
+        "for _ in range(3): kernel[1, 1](array)",
+        "with stream: kernel[1, 1](array)",
+        "a = 1; kernel[1, a](array)",
+    ]
+    assert trace.nodes == 3
+
+
+def test_a_notebook_gets_a_table(increment, cuda, stream):
+    kernel, array, _ = increment
+    on = cuda.external_stream(stream.ptr)
+
+    def once():
+        kernel[1, 1, on](array)
+        assert 1 < 2
+
+    def often():
+        for _ in range(3):
+            kernel[1, 1, on](array)
+        stream.synchronize()
+
+    kernel[1, 1, on](array)
+    stream.synchronize()
+    page = trace_capture(once, stream)._repr_html_()
+    assert ">ran<" not in page
+    assert "assert 1 &lt; 2" in page
+    assert "<b>captured: 1 node</b>" in page
+    page = trace_capture(often, stream)._repr_html_()
+    assert ">ran<" in page
+    assert ">× 3<" in page
+    assert "+ 3 Kernel" in page
+    rows = page.split("<tr>")
+    assert [("#D55E00" in row) for row in rows] == [("stream.synchronize()" in row) for row in rows]
+
+
+def test_the_call_inside_a_lambda_is_named(stream):
+    trace = trace_capture(lambda: stream.synchronize(), stream)
+    assert trace.culprit.called == "stream.synchronize()"
+    trace = trace_capture(lambda: [stream.synchronize() for _ in range(2)], stream)
+    assert trace.culprit.called == "stream.synchronize()"
+
+
 def test_a_copy_back_is_flagged(increment, cuda, stream):
     kernel, array, _ = increment
     on = cuda.external_stream(stream.ptr)

@@ -10,7 +10,7 @@ import re
 import sys
 import sysconfig
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -123,10 +123,13 @@ class CaptureTrace:
         return text
 
     def _repr_html_(self) -> str:
-        rows = "".join(_row(line, self.culprit is not None and line is self.culprit.line) for line in self.lines)
-        head = "".join(f'<th style="text-align:left">{name}</th>' for name in ("line", "source", "ran", "added", "capture"))
-        said = html.escape(self.summary).replace("\n", "<br>")
-        return f"<table><tr>{head}</tr>{rows}</table><p><b>{said}</b></p>"
+        loops = any(line.hits > 1 for line in self.lines)
+        culprit = self.culprit.line if self.culprit is not None else None
+        rows = "".join(_row(line, line is culprit, loops) for line in self.lines)
+        names = ("line", "source", *(["ran"] if loops else []), "added", "capture")
+        head = "".join(f'<th style="text-align:left">{name}</th>' for name in names)
+        first, *more = (html.escape(line) for line in self.summary.splitlines())
+        return f"<table><tr>{head}</tr>{rows}</table><p>{'<br>'.join([f'<b>{first}</b>', *more])}</p>"
 
 
 def _note(line: TracedLine) -> str:
@@ -139,15 +142,17 @@ def _note(line: TracedLine) -> str:
     return "" if line.status == ACTIVE else f"({line.status})"
 
 
-def _row(line: TracedLine, culprit: bool) -> str:
+def _row(line: TracedLine, culprit: bool, loops: bool) -> str:
     source = html.escape("    " * line.depth + line.source.rstrip())
     flagged = line.outside or line.stale
     colour = "background:#D55E00;color:white" if culprit else "background:#F6D58A;color:black" if flagged else ""
     style = f"text-align:left;vertical-align:top;{colour}"
     code = "white-space:pre;background:transparent;color:inherit;font-family:monospace"
+    ran = [f"× {line.hits}" if line.hits > 1 else ""] if loops else []
+    added = f'<span style="white-space:nowrap">{html.escape(line.added)}</span>'
     cells = (
-        str(line.number), f'<span style="{code}">{source}</span>', f"× {line.hits}" if line.hits > 1 else "", line.added,
-        html.escape(_note(line) or line.status),
+        str(line.number), f'<span style="{code}">{source}</span>', *ran, added,
+        f'<span style="overflow-wrap:anywhere">{html.escape(_note(line) or line.status)}</span>',
     )  # fmt: skip
     return "<tr>" + "".join(f'<td style="{style}">{cell}</td>' for cell in cells) + "</tr>"
 
@@ -206,6 +211,7 @@ class _Watch:
         self.adders: dict[int, TracedLine] = {}  # node → the line that added it
         self.status = ACTIVE
         self.broke: TracedLine | None = None
+        self.turned: dict[int, TracedLine] = {}
 
     def run(self, mode: str | None) -> CaptureTrace:
         error: BaseException | None = None
@@ -223,6 +229,8 @@ class _Watch:
             finally:
                 sys.settrace(before)
             self._look()
+            for line in self.turned.values():
+                line.outside = line.outside or (not (line.nodes or line.error) and line.status == ACTIVE)
             self._flag_raising(error)
             unjoined = self._unjoined()
             graph, ended = self._end()
@@ -291,12 +299,16 @@ class _Watch:
             source = linecache.getline(file, number).rstrip("\n")
             line = TracedLine(file, number, source, len(self.frames) - 1, frame.f_code.co_name)
             self.lines[key] = line
-        if frame.f_lineno == number and not (line.hits and isinstance(_statements(file).get(number), _HEADS)):
+        statements = _statements(file).get(number, [])
+        again = line.hits and statements and isinstance(statements[0], _HEADS)
+        if frame.f_lineno == number and not again:
             line.hits += 1  # the head of a block is come by on the way out as well: once says enough
-        self._may_launch = _launches(file, number, frame)
+        self._launches = _launches(file, number, frame, surely=True)
+        if again and isinstance(statements[-1], ast.Expr) and _launches(file, number, frame, surely=False):
+            self.turned[id(line)] = line  # a loop on one line, which has had a turn
         return line
 
-    _may_launch = False  # whether the line that runs launches something, as far as its source says
+    _launches = False  # whether the line that runs launches something, as far as its source says
 
     def _look(self) -> None:
         """What the line that has just run did to the capture."""
@@ -311,11 +323,11 @@ class _Watch:
                 line.kinds[kind] = line.kinds.get(kind, 0) + 1
             if node:
                 self.adders[node] = line
-        if self._may_launch and not added and status == ACTIVE and not line.error:
+        if self._launches and not added and status == ACTIVE and not line.error:
             line.outside = True
         if any(kind == "Memcpy" for kind, _ in added) and re.search(r"copy_to_host\(|\.get\(|asnumpy\(", line.source):
             line.stale = True
-        self._may_launch = False
+        self._launches = False
         if status == INVALIDATED and self.status == ACTIVE and self.broke is None:
             self.broke = line
         line.status = self.status = status
@@ -409,36 +421,49 @@ def _about(line: TracedLine, error: BaseException | None) -> str:
 
 def _called(line: TracedLine) -> str:
     """The call that a line makes, as it is written."""
-    statement = _statements(line.file).get(line.number)
-    nodes = list(_own_expressions(statement)) if statement is not None else []
+    statements = _statements(line.file).get(line.number, [])
+    if kind := _NAMELESS.get(line.function):
+        nodes = [n for s in statements for owner in ast.walk(s) if isinstance(owner, kind) for n in ast.walk(owner)]
+    else:
+        nodes = list(_expressions(statements))
     calls = [n for n in nodes if isinstance(n, ast.Call)]
     asked = [n for n in nodes if isinstance(n, ast.Attribute) and n.attr == "done"]
     found = asked or calls
     return ast.unparse(found[0]) if found else line.source.strip()
 
 
+_NAMELESS = {
+    "<lambda>": ast.Lambda, "<listcomp>": ast.ListComp, "<setcomp>": ast.SetComp, "<dictcomp>": ast.DictComp,
+    "<genexpr>": ast.GeneratorExp,
+}  # fmt: skip
+
+
 # -- source code ------------------------------------------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=64)
-def _parsed(file: str, text: str) -> dict[int, ast.stmt]:
-    """First line → the simple statement, or the head of a compound one, that begins there."""
+def _parsed(file: str, text: str) -> dict[int, list[ast.stmt]]:
+    """First line → the statements that begin there, those inside others behind them."""
     try:
         tree = ast.parse(text)
     except SyntaxError:
         return {}
-    return {node.lineno: node for node in ast.walk(tree) if isinstance(node, ast.stmt)}
+    out: dict[int, list[ast.stmt]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt):
+            out.setdefault(node.lineno, []).append(node)
+    return out
 
 
-def _statements(file: str) -> dict[int, ast.stmt]:
+def _statements(file: str) -> dict[int, list[ast.stmt]]:
     return _parsed(file, "".join(linecache.getlines(file)))
 
 
 def _statement_start(file: str, number: int) -> int:
     """The first line of the statement that a line belongs to."""
     best = number
-    for start, node in _statements(file).items():
-        if start <= number <= _head_end(node) and (best == number or start > best):
+    for start, nodes in _statements(file).items():
+        if start <= number <= max(map(_head_end, nodes)) and (best == number or start > best):
             best = start
     return best
 
@@ -446,7 +471,7 @@ def _statement_start(file: str, number: int) -> int:
 def _head_end(node: ast.stmt) -> int:
     """The last line of a simple statement, or of a compound one's head."""
     body = getattr(node, "body", None)
-    return body[0].lineno - 1 if body else node.end_lineno or node.lineno
+    return max(node.lineno, body[0].lineno - 1) if body else node.end_lineno or node.lineno
 
 
 def _is_library(file: str) -> bool:
@@ -460,26 +485,34 @@ _LIBRARIES = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), st
 _HEADS = ast.With | ast.For | ast.While
 
 
-def _launches(file: str, number: int, frame: types.FrameType) -> bool:
-    """Whether a line launches a kernel, as far as its source and the values of its names say.
+def _launches(file: str, number: int, frame: types.FrameType, *, surely: bool) -> bool:
+    """Whether a line launches a kernel, as far as its source and the values of its names say; `surely`: each time it runs.
 
     Launches are `kernel[grid, block, …](…)`, calls of CuPy's functions that compute, and arithmetic with CuPy arrays.
     """
-    statement = _statements(file).get(number)
-    if statement is None:
-        return False
-    return any(_is_launch(node, frame) for node in _own_expressions(statement))
+    return any(_is_launch(node, frame) for node in _expressions(_statements(file).get(number, []), surely=surely))
 
 
-def _own_expressions(statement: ast.stmt) -> Iterator[ast.AST]:
-    """The expressions of a statement, without those of the statements inside it."""
-    todo: list[ast.AST] = [statement]
-    while todo:
-        node = todo.pop()
-        yield node
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-            continue
-        todo += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
+def _expressions(statements: Sequence[ast.stmt], *, surely: bool = False) -> Iterator[ast.AST]:
+    """The expressions of statements, without those of further statements inside them; `surely`: without those that need not
+    run each time, such as what stands behind `if …:` on one line."""
+    for statement in statements:
+        if surely and isinstance(statement, ast.For):
+            return  # come by again after each turn
+        todo: list[ast.AST] = [statement]
+        while todo:
+            node = todo.pop()
+            yield node
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+                continue
+            if surely and isinstance(node, _SOMETIMES):
+                continue
+            todo += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
+        if surely and isinstance(statement, ast.If | ast.While | ast.Match):
+            return
+
+
+_SOMETIMES = ast.IfExp | ast.BoolOp | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
 COMPUTING = {"fill", "sum", "max", "min", "mean", "copy", "astype", "dot", "sort", "cumsum", "prod", "any", "all", "argmax"}
