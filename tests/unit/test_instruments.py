@@ -475,6 +475,7 @@ def test_a_name_that_comes_again(stream):
 def test_unknown_until_it_is_named(stream, x):
     book = addresses(chain(stream, x, 1))
     assert [(p.owner, p.at_capture, p.now) for p in book] == [(None, "unknown", "unknown")]
+    assert book.verdict.endswith("name the arrays right after the capture.")
     assert [p.now for p in book.update(x=x)] == ["in x"]
     assert book.stale == ()
 

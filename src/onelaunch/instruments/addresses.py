@@ -207,6 +207,8 @@ class AddressBook:
             advice = f" A replay works on the memory of {_listed(taken)}."
         else:
             advice = " A replay works on memory that nobody owns." if stale else ""
+        if states[UNKNOWN]:
+            advice += " Unknown is what no named array covers: name the arrays right after the capture."
         return f"{len(pointers):,} baked pointer{'' if len(pointers) == 1 else 's'}: {counted}.{advice}"
 
     def _rows(self) -> list[tuple[str, str, str, str, str, str]]:
