@@ -429,6 +429,15 @@ def a_loop_and_a_replay(cupti):
     cupti.work(Kind.MEMSET, 760, 770, 16, stream=8)
 
 
+def test_records_that_cupti_keeps_to_itself_are_missed(cupti, monkeypatch):
+    def keeps_them(flag):
+        raise RuntimeError("CUPTI_ERROR_UNKNOWN")
+
+    monkeypatch.setattr(cupti, "activity_flush_all", keeps_them)
+    trace = record(lambda: a_loop_and_a_replay(cupti))
+    assert trace.note.startswith("CUPTI kept some records to itself (RuntimeError: CUPTI_ERROR_UNKNOWN)")
+
+
 def test_records_become_spans(cupti):
     trace = record(lambda: a_loop_and_a_replay(cupti), lambda: cupti.call(Kind.RUNTIME, 4, 10, 900, 17))
     assert (trace.source, cupti.enabled) == ("CUPTI", [])

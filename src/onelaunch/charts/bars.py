@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from matplotlib.axes import Axes
+
 from .style import (
     DEVICE,
     FONT,
@@ -24,31 +26,44 @@ from .style import (
 )
 
 
+class TwoBars:
+    """Two times against each other, in axes made for them (0 to 1.9 upwards), each with its name and its value."""
+
+    def __init__(self, axes: Axes, *names: tuple[str, str]):
+        """`names`: (name, colour) of the upper and of the lower bar."""
+        self._axes, self._bars, self._texts = axes, [], []
+        for y, (text, colour) in zip((1.15, 0.05), names, strict=True):
+            row_name(axes, y + 0.35, text, color=colour)
+            self._bars.append(Lane(axes, y, 0.7, colour))
+            self._texts.append(axes.text(0, y + 0.35, "", va="center", fontsize=FONT + 1, weight="bold", color=INK))
+        self.artists = [*(bar.artist for bar in self._bars), *self._texts]
+
+    def set(self, *times_us: float) -> float:
+        """Shows the two times; returns where the axis ends, which is the canvas's key."""
+        limit = nice_ceiling(max(*times_us, 1.0) * 1.18)
+        self._axes.set_xlim(0, limit)
+        for bar, text, us in zip(self._bars, self._texts, times_us, strict=True):
+            bar.set([(0, us)] if us else [])
+            text.set_text(f" {microseconds(us)}" if us else " nothing to do")
+            text.set_x(us)
+        return limit
+
+
 class LoopOrGraphChart:
     """Two bars: the total time of a launch loop, and of one replay of a graph of the same launches."""
 
     def __init__(self) -> None:
         self.figure = figure = new_figure(860, 230)
         self._title = title(figure, 0.9)
-        axes = self._axes = lane_axes(figure, (0.13, 0.22, 0.84, 0.56), "total time, µs", -0.2, 2.1)
-        self._bars, self._texts = [], []
-        for y, text, colour in ((1.15, "launch loop", HOST), (0.05, "graph replay", GRAPH)):
-            row_name(axes, y + 0.35, text, color=colour)
-            self._bars.append(Lane(axes, y, 0.7, colour))
-            self._texts.append(axes.text(0, y + 0.35, "", va="center", fontsize=FONT + 1, weight="bold", color=INK))
-        self._canvas = Canvas(figure, [axes.xaxis], [self._title, *(b.artist for b in self._bars), *self._texts])
+        axes = lane_axes(figure, (0.13, 0.22, 0.84, 0.56), "total time, µs", -0.2, 2.1)
+        self._bars = TwoBars(axes, ("launch loop", HOST), ("graph replay", GRAPH))
+        self._canvas = Canvas(figure, [axes.xaxis], [self._title, *self._bars.artists])
 
     def png(self, launches: int, loop_us: float, replay_us: float) -> bytes:
         """The picture of the two total times, in µs."""
         plural = "" if launches == 1 else "es"
         self._title.set_text(f"{launches:,} launch{plural} of the shortest kernel there is")
-        limit = nice_ceiling(max(loop_us, replay_us, 1.0) * 1.18)
-        self._axes.set_xlim(0, limit)
-        for bar, text, value in zip(self._bars, self._texts, (loop_us, replay_us), strict=True):
-            bar.set([(0, value)] if value else [])
-            text.set_text(f" {microseconds(value)}" if value else " nothing to do")
-            text.set_x(value)
-        return self._canvas.png(limit)
+        return self._canvas.png(self._bars.set(loop_us, replay_us))
 
 
 class DecodeBudgetChart:

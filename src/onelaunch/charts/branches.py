@@ -7,22 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import graph
-from .style import (
-    DEVICE,
-    FONT,
-    GRAPH,
-    INK,
-    QUIET,
-    Canvas,
-    Lane,
-    encode,
-    lane_axes,
-    microseconds,
-    new_figure,
-    nice_ceiling,
-    row_name,
-    title,
-)
+from .bars import TwoBars
+from .style import DEVICE, FONT, GRAPH, INK, QUIET, Canvas, encode, lane_axes, new_figure, rgba, title
 
 KEPT = 32  # pictures of graphs
 
@@ -46,28 +32,18 @@ class BranchesChart:
     def __init__(self) -> None:
         figure = new_figure(graph.WIDTH, 216)
         self._title = title(figure, 0.9)
-        axes = self._axes = lane_axes(figure, (0.1, 0.23, 0.865, 0.55), "total time of one replay, µs", -0.2, 2.1)
-        self._bars, self._texts = [], []
-        for y, text, colour in ((1.15, "one chain", DEVICE), (0.05, "branches", GRAPH)):
-            row_name(axes, y + 0.35, text, color=colour)
-            self._bars.append(Lane(axes, y, 0.7, colour))
-            self._texts.append(axes.text(0, y + 0.35, "", va="center", fontsize=FONT + 1, weight="bold", color=INK))
+        axes = lane_axes(figure, (0.1, 0.23, 0.865, 0.55), "total time of one replay, µs", -0.2, 2.1)
+        self._bars = TwoBars(axes, ("one chain", DEVICE), ("branches", GRAPH))
         (self._least,) = axes.plot([0, 0], [-0.1, 0.9], color=INK, linewidth=1.2, linestyle=(0, (2, 2)))
         look = {"ha": "right", "fontsize": FONT - 1.5, "color": QUIET, "transform": axes.transAxes}
         axes.text(1, 1.03, "dotted: the critical path alone", **look)
-        moving = [self._title, *(b.artist for b in self._bars), *self._texts, self._least]
-        self._canvas = Canvas(figure, [axes.xaxis], moving)
+        self._canvas = Canvas(figure, [axes.xaxis], [self._title, *self._bars.artists, self._least])
         self._graphs: dict[tuple[int, int], np.ndarray] = {}
 
     def png(self, view: BranchesView) -> bytes:
         """The picture of it."""
         self._title.set_text(view.heading)
-        limit = nice_ceiling(max(view.chain_us, view.branches_us) * 1.18)
-        self._axes.set_xlim(0, limit)
-        for bar, text, us in zip(self._bars, self._texts, (view.chain_us, view.branches_us), strict=True):
-            bar.set([(0, us)])
-            text.set_text(f" {microseconds(us)}")
-            text.set_x(us)
+        limit = self._bars.set(view.chain_us, view.branches_us)
         self._least.set_xdata([view.least_us] * 2)
         return encode(np.concatenate([self._canvas.rgba(limit), self._graph(view)]))
 
@@ -75,5 +51,5 @@ class BranchesChart:
         if view.shape not in self._graphs:
             if len(self._graphs) >= KEPT:
                 self._graphs.pop(next(iter(self._graphs)))
-            self._graphs[view.shape] = graph.rgba(graph.draw(view.picture, view.graph_heading))
+            self._graphs[view.shape] = rgba(graph.draw(view.picture, view.graph_heading))
         return self._graphs[view.shape]

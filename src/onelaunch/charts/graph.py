@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon, Rectangle
 from matplotlib.path import Path
 
-from .style import DEVICE, DPI, FONT, GRAPH, HOST, INK, QUIET, RECORDED, encode, new_figure, title
+from .style import DEVICE, DPI, FONT, GRAPH, HOST, INK, QUIET, RECORDED, new_figure, png, title
 
 WIDTH = 960  # px, as are all lengths here
 MARGIN, TITLE, GAP = 16, 44, 14
@@ -442,15 +442,4 @@ def _tint(colour: str, share: float) -> tuple[float, float, float]:
     return tuple(1 - share + share * c for c in to_rgb(colour))
 
 
-def rgba(figure: Figure) -> np.ndarray:
-    """The figure as an image: height × width × 4, uint8."""
-    figure.canvas.draw()
-    return np.asarray(figure.canvas.buffer_rgba())
-
-
-def png(figure: Figure) -> bytes:
-    """The figure as a PNG."""
-    return encode(rgba(figure))
-
-
-__all__ = ["DPI", "WIDTH", "Box", "Folded", "Part", "Picture", "draw", "fold", "png", "rgba"]
+__all__ = ["DPI", "WIDTH", "Box", "Folded", "Part", "Picture", "draw", "fold", "png"]

@@ -149,6 +149,17 @@ class Canvas:
             artist.draw(renderer)
 
 
+def rgba(figure: Figure) -> np.ndarray:
+    """The figure as an image: height × width × 4, uint8."""
+    figure.canvas.draw()
+    return np.asarray(figure.canvas.buffer_rgba())
+
+
+def png(figure: Figure) -> bytes:
+    """The figure as a PNG."""
+    return encode(rgba(figure))
+
+
 def encode(rgba: np.ndarray) -> bytes:
     """A PNG of an RGBA image, encoded for speed rather than size."""
     image = (

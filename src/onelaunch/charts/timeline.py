@@ -20,11 +20,11 @@ from .style import (
     INK,
     QUIET,
     Lane,
-    encode,
     idle_background,
     lane_axes,
     new_figure,
     nice_ceiling,
+    png,
     row_name,
     title,
 )  # fmt: skip
@@ -108,12 +108,6 @@ def draw(view: View) -> Figure:
             _mark(axes, windows[1], panel)
         top += panel + AXIS_PX
     return figure
-
-
-def png(figure: Figure) -> bytes:
-    """The figure as a PNG."""
-    figure.canvas.draw()
-    return encode(np.asarray(figure.canvas.buffer_rgba()))
 
 
 # -- what goes where --------------------------------------------------------------------------------------------------

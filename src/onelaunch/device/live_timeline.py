@@ -59,6 +59,7 @@ class Records:
         self.cupti = cupti
         self.calls: list[Call] = []
         self.activities: list[Activity] = []
+        self.lost = ""  # what to say where records are missing
         self._enabled: list[Any] = []
         kinds = cupti.ActivityKind
         self._kinds = (kinds.CONCURRENT_KERNEL, kinds.MEMCPY, kinds.MEMSET, kinds.RUNTIME, kinds.DRIVER)
@@ -81,8 +82,10 @@ class Records:
             with contextlib.suppress(Exception):
                 self.cupti.activity_disable(kind)
         self._enabled.clear()
-        with contextlib.suppress(Exception):
+        try:
             self.cupti.activity_flush_all(int(self.cupti.ActivityFlag.FLUSH_FORCED))
+        except Exception as error:
+            self.lost = f"CUPTI kept some records to itself ({type(error).__name__}: {error})"
 
     @staticmethod
     def _buffer() -> tuple[int, int]:
@@ -158,7 +161,10 @@ def record(
             records.stop()
     finally:
         _busy.release()
-    return make_trace(records.calls, records.activities, records.call_name, began, returned, waited)
+    trace = make_trace(records.calls, records.activities, records.call_name, began, returned, waited)
+    if records.lost:
+        trace.note = f"{records.lost}; {trace.note}"
+    return trace
 
 
 def make_trace(

@@ -303,12 +303,12 @@ class _Watch:
         again = line.hits and statements and isinstance(statements[0], _HEADS)
         if frame.f_lineno == number and not again:
             line.hits += 1  # the head of a block is come by on the way out as well: once says enough
-        self._launches = _launches(file, number, frame, surely=True)
+        self._surely_launches = _launches(file, number, frame, surely=True)
         if again and isinstance(statements[-1], ast.Expr) and _launches(file, number, frame, surely=False):
             self.turned[id(line)] = line  # a loop on one line, which has had a turn
         return line
 
-    _launches = False  # whether the line that runs launches something, as far as its source says
+    _surely_launches = False  # whether the line that runs launches something, as far as its source says
 
     def _look(self) -> None:
         """What the line that has just run did to the capture."""
@@ -323,11 +323,11 @@ class _Watch:
                 line.kinds[kind] = line.kinds.get(kind, 0) + 1
             if node:
                 self.adders[node] = line
-        if self._launches and not added and status == ACTIVE and not line.error:
+        if self._surely_launches and not added and status == ACTIVE and not line.error:
             line.outside = True
         if any(kind == "Memcpy" for kind, _ in added) and re.search(r"copy_to_host\(|\.get\(|asnumpy\(", line.source):
             line.stale = True
-        self._launches = False
+        self._surely_launches = False
         if status == INVALIDATED and self.status == ACTIVE and self.broke is None:
             self.broke = line
         line.status = self.status = status

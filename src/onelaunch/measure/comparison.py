@@ -13,6 +13,8 @@ import numpy as np
 
 from onelaunch.device import API_LABELS, Device, HostTimes, Phases, Provenance, Work
 
+from .capturing import captured, fork, join, prepare
+
 BALANCED = 1.15  # up to this ratio neither side is said to be the slower one: runs differ by more
 GRAPHS_KEPT = 8  # executable graphs of 4,096 nodes take megabytes
 
@@ -232,35 +234,12 @@ class Comparison:
     def _kept(self, key: tuple, streams: Sequence[Any], issue: Callable[[], None], work: Work) -> Any:
         """The executable graph of what `issue` launches, captured and run once at the first call."""
         if key not in self._graphs:
-            work.prepare(streams)
-            for stream in streams if len(streams) > 1 else ():
-                work.prepare([stream])
-            self.stream.begin_capture()
-            issue()
-            graph = self._graphs[key] = self.stream.end_capture()
-            graph.launch(self.stream)
-            self.stream.synchronize()
+            prepare(work, streams)
+            self._graphs[key] = captured(self.stream, issue)
             while len(self._graphs) > GRAPHS_KEPT:
                 self._graphs.popitem(last=False)
         self._graphs.move_to_end(key)
         return self._graphs[key]
-
-
-def fork(streams: Sequence[Any], mark: Any) -> None:
-    """The other streams wait for the first one's work so far; in a capture of the first one they join it. `mark`: an event."""
-    origin, *others = streams
-    if others:
-        mark.record(origin)
-    for stream in others:
-        stream.wait_event(mark)
-
-
-def join(streams: Sequence[Any], marks: Sequence[Any]) -> None:
-    """The first stream waits for the others' work so far. `marks`: an event for each of the others."""
-    origin, *others = streams
-    for stream, mark in zip(others, marks, strict=False):
-        mark.record(stream)
-        origin.wait_event(mark)
 
 
 @functools.cache

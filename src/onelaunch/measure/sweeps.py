@@ -24,7 +24,7 @@ from typing import Any
 from onelaunch.device import VARIABLE, Device, Work, current
 
 from .calls import NODES, Calls
-from .comparison import fork, join
+from .capturing import captured, fork, join, prepare
 from .recording import Point, Recording, RecordingError, describe_host, point_from_json, point_to_json
 from .timing import Stat
 
@@ -218,17 +218,13 @@ class Sweeps:
     def _chain(self, api: str, n: int) -> Callable[[], Any]:
         """The graph of n launches on one stream, captured at the first call."""
         work = self.device.work(api)
-        return self._kept(("chain", api, n), lambda: work.prepare([self.stream]), lambda: work.issue(n, [self.stream]))
+        return self._kept(("chain", api, n), work, [self.stream], lambda: work.issue(n, [self.stream]))
 
-    def _kept(self, key: tuple, prepare: Callable[[], object], issue: Callable[[], object]) -> Callable[[], Any]:
+    def _kept(self, key: tuple, work: Work, streams: Sequence[Any], issue: Callable[[], object]) -> Callable[[], Any]:
         def graph() -> Any:
             if key not in self._graphs:
-                prepare()
-                self.stream.begin_capture()
-                issue()
-                self._graphs[key] = captured = self.stream.end_capture()
-                captured.launch(self.stream)
-                self.stream.synchronize()
+                prepare(work, streams)
+                self._graphs[key] = captured(self.stream, issue)
             return self._graphs[key]
 
         return graph
@@ -360,7 +356,7 @@ class Sweeps:
     def _fork_replay(self, sweep: str, width: int, length: int, us: float = 0, replays: int = 1) -> Case:
         work, streams = self.device.work("rawkernel"), self.streams[:width]
         pattern = {"forkjoin": self._in_turns, "branches": self._by_branch, "diamonds": self._diamonds}[sweep]
-        graph = self._kept((sweep, width, length), lambda: self._prepare(width), lambda: pattern(work, streams, length))
+        graph = self._kept((sweep, width, length), work, streams, lambda: pattern(work, streams, length))
         nodes = length * (width + 1) + 1 if sweep == "diamonds" else length * width
         point = Point(sweep, "replay", "rawkernel", nodes, us, width, replays)
         sample = self._replay(graph, "rawkernel", us * length, us, replays)
@@ -373,7 +369,7 @@ class Sweeps:
 
         def take() -> Any:
             self._work("rawkernel", 0)
-            self._prepare(width)
+            prepare(work, streams)
             self.stream.begin_capture()
             marks = [self.device.now_us()]
             self._in_turns(work, streams, length)
@@ -399,13 +395,6 @@ class Sweeps:
         for what, sample in samples.items():
             point = Point("forkjoin", what, "rawkernel", width * length, streams=width)
             yield Case(point, sample, 50 + 10 * width * length)
-
-    def _prepare(self, width: int) -> None:
-        """What `_in_turns`, `_by_branch` and `_diamonds` need before a capture."""
-        work, streams = self.device.work("rawkernel"), self.streams[:width]
-        work.prepare(streams)
-        for stream in streams:
-            work.prepare([stream])
 
     def _in_turns(self, work: Work, streams: Sequence[Any], length: int) -> None:
         fork(streams, self._marks[0])
