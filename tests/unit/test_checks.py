@@ -7,6 +7,7 @@ import os
 import statistics
 from pathlib import Path
 
+import nbformat
 import numpy as np
 import pytest
 
@@ -15,95 +16,66 @@ from onelaunch.check.verdict import FAIL, NOT_ATTEMPTED, Verdict
 
 LIVE = os.environ.get("ONELAUNCH_DEVICE") == "live"
 THIS_COMPUTERS = {"this_computers_clock", "this_computers_clock_inside", "this_computers_counter"}  # right on a live GPU
-WRONG = [
-    path
-    for path in sorted((Path(__file__).parents[1] / "wrong_answers").glob("*/*/*.py"))
-    if not (LIVE and path.stem in THIS_COMPUTERS)
-]
-EXERCISES = ("bottleneck", "crossover_us", "benchmark", "decode_budget", "spread")
+ROOT = Path(__file__).parents[2]
+SOLUTIONS = sorted((ROOT / "solutions").glob("lab*.ipynb"))
+WRONG_ANSWERS = ROOT / "tests" / "wrong_answers"
+WRONG = [path for path in sorted(WRONG_ANSWERS.glob("*/*/*.py")) if not (LIVE and path.stem in THIS_COMPUTERS)]
 
 
 def load(path: Path):
-    """The function in a wrong-answer file, which is named like its exercise (the folder)."""
+    """The module of a wrong-answer file: a function named like its exercise (the folder), and the cause as its docstring."""
     spec = importlib.util.spec_from_file_location(f"wrong_{path.parent.name}_{path.stem}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return getattr(module, path.parent.name)
+    return module
 
 
-def test_every_exercise_has_three_wrong_answers_or_more():
-    for exercise in EXERCISES:
-        assert sum(path.parent.name == exercise for path in WRONG) >= 3, exercise
-    assert {path.parent.name for path in WRONG} == set(EXERCISES)
+def wrong_answer(path: Path):
+    return getattr(load(path), path.parent.name)
 
 
-@pytest.mark.parametrize("path", WRONG, ids=lambda p: f"{p.parent.name}-{p.stem}")
-def test_a_wrong_answer_is_rejected_with_a_cause_and_a_hint(path):
+def exercises(solution: Path) -> list[str]:
+    """The exercises of a lab, in order: the names of its solution cells."""
+    cells = nbformat.read(solution, as_version=4).cells
+    return [c.metadata.nbgrader.grade_id for c in cells if c.metadata.get("nbgrader", {}).get("solution")]
+
+
+@pytest.mark.parametrize("solution", SOLUTIONS, ids=lambda p: p.stem)
+def test_every_exercise_has_three_wrong_answers_or_more(solution):
+    lab = solution.stem.partition("_")[0]
+    names = exercises(solution)
+    assert len(names) >= 4
+    for exercise in names:
+        assert len(list((WRONG_ANSWERS / lab / exercise).glob("*.py"))) >= 3, exercise
+    assert {path.parent.name for path in WRONG if path.parents[1].name == lab} == set(names)
+
+
+def test_every_wrong_answer_belongs_to_a_lab():
+    assert {path.parents[1].name for path in WRONG} == {solution.stem.partition("_")[0] for solution in SOLUTIONS}
+
+
+@pytest.mark.parametrize("path", WRONG, ids=lambda p: f"{p.parents[1].name}-{p.parent.name}-{p.stem}")
+def test_a_wrong_answer_is_rejected_and_its_misconception_is_named(path, capsys):
     lab = getattr(check, path.parents[1].name)
-    verdict = getattr(lab, path.parent.name)(load(path))
+    verdict = getattr(lab, path.parent.name)(wrong_answer(path))
     assert verdict.status == FAIL, verdict
     assert verdict.expected
     assert verdict.got
-    assert verdict.cause
     assert verdict.hint
+    cause = load(path).__doc__
+    assert cause
+    assert cause in verdict.cause
 
 
-CAUSES = {
-    "bottleneck/all_launches_against_one_kernel": "all launches are set against a single kernel",
-    "bottleneck/all_kernels_against_one_launch": "a single launch is set against all kernels",
-    "bottleneck/wrong_way_round": "the wrong way round",
-    "bottleneck/always_host": "the same whatever the numbers are",
-    "bottleneck/fixed_limit": "the kernel alone decides, against a fixed limit",
-    "bottleneck/the_number_of_launches": "the number of launches alone decides",
-    "bottleneck/many_launches_are_host_bound": "something else than one launch against one kernel",
-    "crossover_us/wrong_way_round": "the wrong way round, and then cut off at zero",
-    "crossover_us/negative_difference": "the difference is the wrong way round",
-    "crossover_us/absolute_difference": "the sign matters",
-    "crossover_us/text": "text, not a number",
-    "crossover_us/forgets_the_overhead": "overhead for each kernel is left out",
-    "crossover_us/below_zero": "cannot take less than no time",
-    "benchmark/no_synchronise": "before the GPU had finished",
-    "benchmark/synchronises_after_the_clock": "before the GPU had finished",
-    "benchmark/mean_after_warm_up": "a mean: one bad run spoils it",
-    "benchmark/fastest_run": "the fastest run",
-    "benchmark/slowest_run": "the slowest run",
-    "benchmark/five_runs": "too few runs",
-    "benchmark/no_warm_up": "no warm-up run, or only nine",
-    "benchmark/waits_for_the_run_before": "not waited for, or only by the next one",
-    "benchmark/warm_up_not_waited_for": "not waited for, or only by the next one",
-    "benchmark/starts_the_clock_late": "the clock starts only after fn() was called",
-    "benchmark/last_run": "the last run alone",
-    "bottleneck/returns_nothing": "returns nothing",
-    "crossover_us/rounded": "rounded",
-    "crossover_us/an_array": "an array, not a number",
-    "spread/stream_of_an_earlier_cell": "not given: one of an earlier cell",
-    "spread/array_of_an_earlier_cell": "must be one of `arrays`",
-    "benchmark/warm_up_counted": "the warm-up run is counted too",
-    "benchmark/text": "text, not a number",
-    "benchmark/seconds": "that is seconds",
-    "benchmark/milliseconds": "that is milliseconds",
-    "benchmark/sum_of_all_runs": "more than one run was counted",
-    "decode_budget/percent": "share in percent",
-    "decode_budget/microseconds": "not in milliseconds",
-    "decode_budget/other_order": "in another order",
-    "decode_budget/share_upside_down": "upside down",
-    "spread/default_stream": "goes to the default stream",
-    "spread/waits_in_the_loop": "synchronises between launches",
-    "spread/waits_once_on_the_way": "synchronises between launches",
-    "spread/waits_for_the_device_each_round": "synchronises between launches",
-    "spread/backwards": "not in turn",
-    "spread/one_launch_too_many": "more launches than asked for",
-    "spread/a_block_of_threads": "more blocks or threads than one",
-    "spread/never_waits": "returns before the GPU has finished",
-    "spread/whole_rounds_only": "do not fill a whole round",
-    "spread/first_array_for_all": "another stream's array",
-}
+@pytest.mark.parametrize("solution", SOLUTIONS, ids=lambda p: p.stem)
+def test_an_untouched_exercise_is_not_attempted(solution):
+    lab = getattr(check, solution.stem.partition("_")[0])
+    for exercise in exercises(solution):
 
+        def answer(*arguments):
+            raise NotImplementedError
 
-@pytest.mark.parametrize(("name", "cause"), CAUSES.items())
-def test_a_misconception_is_named(name, cause):
-    path = next(p for p in WRONG if f"{p.parent.name}/{p.stem}" == name)
-    assert cause in getattr(check.lab01, path.parent.name)(load(path)).cause
+        assert getattr(lab, exercise)(answer) == Verdict(exercise, NOT_ATTEMPTED)
 
 
 GOOD_BENCHMARKS = {  # (runs to warm up, timed runs)
@@ -184,17 +156,9 @@ def test_a_call_without_a_configuration_is_explained():
 @pytest.mark.parametrize("name", sorted(THIS_COMPUTERS))
 def test_this_computers_clock_is_named(name):
     path = next(p for p in WRONG if p.stem == name)
-    verdict = check.lab01.benchmark(load(path))
+    verdict = check.lab01.benchmark(wrong_answer(path))
     assert "import time" in verdict.cause
     assert verdict.hint == "from onelaunch import time"
-
-
-@pytest.mark.parametrize("exercise", EXERCISES)
-def test_an_untouched_exercise_is_not_attempted(exercise):
-    def answer(*arguments):
-        raise NotImplementedError
-
-    assert getattr(check.lab01, exercise)(answer) == Verdict(exercise, NOT_ATTEMPTED)
 
 
 def test_an_exception_is_reported_with_the_learners_line():

@@ -1,3 +1,5 @@
+"""the fastest run"""
+
 from onelaunch import time
 
 

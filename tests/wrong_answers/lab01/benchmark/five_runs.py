@@ -1,3 +1,5 @@
+"""too few runs"""
+
 import statistics
 
 from onelaunch import time

@@ -1,3 +1,6 @@
+"""too few runs for a median that can be trusted"""
+
+
 def benchmark(fn, stream):
     fn()
     stream.synchronize()

@@ -1,3 +1,5 @@
+"""the last run alone"""
+
 from onelaunch import time
 
 

@@ -1,3 +1,5 @@
+"""a mean: one bad run spoils it"""
+
 import statistics
 
 from onelaunch import time

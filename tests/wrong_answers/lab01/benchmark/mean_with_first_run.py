@@ -1,3 +1,5 @@
+"""no warm-up run, or only nine that count"""
+
 from onelaunch import time
 
 

@@ -1,3 +1,5 @@
+"""that is milliseconds"""
+
 import statistics
 
 from onelaunch import time

@@ -1,3 +1,5 @@
+"""before the GPU had finished"""
+
 import statistics
 
 from onelaunch import time

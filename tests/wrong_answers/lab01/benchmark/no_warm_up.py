@@ -1,3 +1,5 @@
+"""no warm-up run, or only nine"""
+
 import statistics
 
 from onelaunch import time

@@ -1,3 +1,5 @@
+"""too few runs for a median that can be trusted"""
+
 from onelaunch import time
 
 

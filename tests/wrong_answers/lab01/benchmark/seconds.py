@@ -1,3 +1,5 @@
+"""that is seconds"""
+
 import statistics
 
 from onelaunch import time

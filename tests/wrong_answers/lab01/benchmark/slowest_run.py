@@ -1,3 +1,5 @@
+"""the slowest run"""
+
 from onelaunch import time
 
 

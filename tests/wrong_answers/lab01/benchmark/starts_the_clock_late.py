@@ -1,3 +1,5 @@
+"""the clock starts only after fn() was called"""
+
 import statistics
 
 from onelaunch import time

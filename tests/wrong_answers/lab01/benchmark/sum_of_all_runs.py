@@ -1,3 +1,5 @@
+"""more than one run was counted"""
+
 from onelaunch import time
 
 

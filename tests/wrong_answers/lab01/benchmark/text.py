@@ -1,3 +1,5 @@
+"""text, not a number"""
+
 import statistics
 
 from onelaunch import time

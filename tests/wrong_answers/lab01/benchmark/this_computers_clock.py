@@ -1,3 +1,5 @@
+"""`import time` reads this computer's clock; the simulated GPU's host has its own"""
+
 import statistics
 import time
 

@@ -1,3 +1,5 @@
+"""another number than the median of the runs"""
+
 from onelaunch import time
 
 

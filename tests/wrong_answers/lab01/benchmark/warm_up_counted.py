@@ -1,3 +1,5 @@
+"""the warm-up run is counted too"""
+
 import statistics
 
 from onelaunch import time

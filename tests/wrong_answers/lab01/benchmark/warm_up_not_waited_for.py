@@ -1,3 +1,5 @@
+"""not waited for, or only by the next one"""
+
 import statistics
 
 from onelaunch import time

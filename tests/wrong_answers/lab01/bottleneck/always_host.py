@@ -1,2 +1,5 @@
+"""the same whatever the numbers are"""
+
+
 def bottleneck(launches, launch_us, kernel_us):
     return "host"

@@ -1,2 +1,5 @@
+"""the number of launches alone decides"""
+
+
 def bottleneck(launches, launch_us, kernel_us):
     return "host" if launches > 100 else "GPU"

@@ -1,3 +1,5 @@
+"""an array, not a number"""
+
 import numpy as np
 
 

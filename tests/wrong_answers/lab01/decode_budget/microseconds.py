@@ -1,3 +1,6 @@
+"""not in milliseconds"""
+
+
 def decode_budget(layers, kernels_per_layer, launch_us, target_ms):
     launches = layers * kernels_per_layer
     launch_us_in_all = launches * launch_us

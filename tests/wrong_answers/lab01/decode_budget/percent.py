@@ -1,3 +1,6 @@
+"""share in percent"""
+
+
 def decode_budget(layers, kernels_per_layer, launch_us, target_ms):
     launches = layers * kernels_per_layer
     launch_ms = launches * launch_us / 1000

@@ -1,3 +1,6 @@
+"""more blocks or threads than one"""
+
+
 def spread(kernel, arrays, streams, launches):
     for i in range(launches):
         k = i % len(streams)

@@ -1,3 +1,5 @@
+"""must be one of `arrays`"""
+
 import numpy as np
 
 from onelaunch import cuda

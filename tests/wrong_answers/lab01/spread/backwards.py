@@ -1,3 +1,6 @@
+"""not in turn"""
+
+
 def spread(kernel, arrays, streams, launches):
     for i in reversed(range(launches)):
         k = i % len(streams)

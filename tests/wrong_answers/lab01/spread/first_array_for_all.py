@@ -1,3 +1,6 @@
+"""another stream's array"""
+
+
 def spread(kernel, arrays, streams, launches):
     for i in range(launches):
         kernel[1, 1, streams[i % len(streams)]](arrays[0])

@@ -1,3 +1,6 @@
+"""not in turn"""
+
+
 def spread(kernel, arrays, streams, launches):
     each = -(-launches // len(streams))
     for i in range(launches):

@@ -1,3 +1,6 @@
+"""more launches than asked for"""
+
+
 def spread(kernel, arrays, streams, launches):
     for i in range(launches + 1):
         k = i % len(streams)

@@ -1,3 +1,5 @@
+"""not given: one of an earlier cell"""
+
 from onelaunch import cuda
 
 on_stream = cuda.stream()

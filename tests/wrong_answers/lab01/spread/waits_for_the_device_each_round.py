@@ -1,3 +1,5 @@
+"""synchronises between launches"""
+
 from onelaunch import cuda
 
 

@@ -1,3 +1,6 @@
+"""the function returns before the GPU has finished"""
+
+
 def spread(kernel, arrays, streams, launches):
     for i in range(launches):
         k = i % len(streams)

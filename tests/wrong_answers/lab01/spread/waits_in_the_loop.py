@@ -1,3 +1,6 @@
+"""synchronises between launches"""
+
+
 def spread(kernel, arrays, streams, launches):
     for i in range(launches):
         k = i % len(streams)
